@@ -1,0 +1,32 @@
+# Every target sets up what it needs on a fresh machine: Python 3.11 or newer, nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+export OMP_NUM_THREADS ?= 2
+
+.PHONY: demo test test-slow lint bench clean
+
+demo: .venv/installed
+	$(BIN)/crossbias demo --out runs/demo
+
+test: .venv/installed
+	$(BIN)/pytest
+
+test-slow: .venv/installed
+	$(BIN)/pytest -m slow
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/installed
+	$(BIN)/python -m benchmarks
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable . --group dev
+	touch $@
+
+clean:
+	rm -rf .venv runs .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,176 @@
+"""BiasedDataset: inputs, targets, named attributes, and indices that stay the same in a subset."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from crossbias.errors import CrossbiasError
+from crossbias.parameters import closest
+from crossbias.types import UNKNOWN
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BiasedDataset:
+    """A data set with targets and any number of named attributes, one of which may be the bias.
+
+    Args:
+        inputs: ``(n, C, H, W)`` uint8 images, or ``(n, D)`` floating-point vectors.
+        targets: ``(n,)`` class numbers.
+        attributes: For each name, ``(n,)`` value numbers, ``UNKNOWN`` (-1) where not known.
+        bias: The attribute a run treats as the bias, if any.
+        name: The data set's name, for messages and results.
+        split: The split's name.
+        classes: Names of the classes; numbers if left out.
+        values: For each attribute, names of its values; numbers if left out.
+        alignments: For each attribute, a ``(classes, values)`` table that is true where a value
+            goes along with a class. Left out, it is read from the counts (see ``alignment``).
+        mean: Per-channel mean of images in [0, 1], subtracted from every batch.
+        std: Per-channel standard deviation, divided out of every batch.
+        index: ``(n,)`` rows in the full training set; ``0..n-1`` if left out.
+        full_size: Number of rows of the full set; per-sample tables have this length.
+
+    >>> data = BiasedDataset(
+    ...     inputs=torch.zeros(4, 2), targets=torch.tensor([0, 0, 1, 1]),
+    ...     attributes={"color": torch.tensor([0, 1, 1, 1])}, bias="color")
+    >>> len(data), data.num_classes, data.counts().tolist()
+    (4, 2, [[1, 1], [0, 2]])
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    attributes: Mapping[str, Tensor] = field(default_factory=dict)
+    bias: str | None = None
+    name: str = "data"
+    split: str = "train"
+    classes: tuple[str, ...] = ()
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    alignments: Mapping[str, Tensor] = field(default_factory=dict)
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    index: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
+    full_size: int = 0
+
+    def __post_init__(self) -> None:
+        fill = object.__setattr__  # the dataclass is frozen; these are defaults, not changes
+        if not self.classes:
+            fill(self, "classes", _numbered(self.targets))
+        if not self.full_size:
+            fill(self, "index", torch.arange(len(self.targets)))
+            fill(self, "full_size", len(self.targets))
+        names = {name: _numbered(column) for name, column in self.attributes.items()}
+        fill(self, "values", names | dict(self.values))
+        _check(self)
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, present in this split or not."""
+        return len(self.classes)
+
+    @property
+    def num_biases(self) -> int:
+        """Number of values of the bias attribute; 0 where there is none."""
+        return len(self.values[self.bias]) if self.bias else 0
+
+    @property
+    def biases(self) -> Tensor:
+        """The bias attribute's values, (n,); all UNKNOWN where no attribute is the bias."""
+        return self.attributes[self.bias] if self.bias else torch.full_like(self.targets, UNKNOWN)
+
+    @property
+    def has_bias_labels(self) -> bool:
+        """Whether at least one sample's bias is known."""
+        return bool((self.biases != UNKNOWN).any())
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the content: inputs, targets, attributes and their names."""
+        digest = hashlib.sha256()
+        columns = {f"attribute {name}": self.attributes[name] for name in sorted(self.attributes)}
+        for name, tensor in ({"inputs": self.inputs, "targets": self.targets} | columns).items():
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            for chunk in tensor.split(4096):
+                digest.update(chunk.contiguous().numpy().tobytes())
+        digest.update(repr((self.classes, sorted(self.values.items()))).encode())
+        return digest.hexdigest()
+
+    def counts(self) -> Tensor:
+        """Number of samples of each (target, bias) group, (classes, biases); unknown left out."""
+        known = self.biases != UNKNOWN
+        group = self.targets[known] * self.num_biases + self.biases[known]
+        cells = self.num_classes * self.num_biases
+        return torch.bincount(group, minlength=cells).view(self.num_classes, self.num_biases)
+
+    def alignment(self) -> Tensor:
+        """Which groups are bias-aligned, (classes, biases) bool.
+
+        The table the data set declares for its bias attribute; otherwise the groups that hold
+        more samples than they would if target and bias were independent.
+        """
+        if self.bias in self.alignments:
+            return self.alignments[self.bias]
+        counts = self.counts().double()
+        expected = counts.sum(1, keepdim=True) * counts.sum(0) / counts.sum().clamp(min=1)
+        return counts > expected
+
+    def with_bias(self, bias: str | None) -> "BiasedDataset":
+        """The same data with another attribute as the bias."""
+        return replace(self, bias=bias)
+
+    def subset(self, keep: Tensor) -> "BiasedDataset":
+        """The samples at the given positions, or where a mask is true; indices stay the same."""
+        return replace(
+            self,
+            inputs=self.inputs[keep],
+            targets=self.targets[keep],
+            attributes={name: column[keep] for name, column in self.attributes.items()},
+            alignments=self.alignments | ({self.bias: self.alignment()} if self.bias else {}),
+            index=self.index[keep],
+        )
+
+
+def _numbered(column: Tensor) -> tuple[str, ...]:
+    return tuple(str(value) for value in range(int(column.max()) + 1 if len(column) else 0))
+
+
+def _check(data: BiasedDataset) -> None:
+    """Refuse columns that do not fit together, before anything is trained on them."""
+    rows = len(data.targets)
+    if not len(data.inputs) == rows == len(data.index):
+        raise CrossbiasError(f"{data.name}: {len(data.inputs)} inputs but {rows} targets")
+    if not (data.inputs.dtype == torch.uint8 and data.inputs.ndim == 4) and not (
+        data.inputs.is_floating_point() and data.inputs.ndim == 2
+    ):
+        raise CrossbiasError(
+            f"{data.name}: inputs must be (n, C, H, W) uint8 images or (n, D) floating-point "
+            f"vectors, got {tuple(data.inputs.shape)} {data.inputs.dtype}"
+        )
+    _check_column(data.name, "targets", data.targets, rows, data.num_classes, lowest=0)
+    for name, column in data.attributes.items():
+        _check_column(data.name, name, column, rows, len(data.values[name]), lowest=UNKNOWN)
+    if data.bias is not None and data.bias not in data.attributes:
+        raise CrossbiasError(
+            f"{data.name} has no attribute {data.bias!r}{closest(data.bias, data.attributes)}; "
+            f"its attributes are: {', '.join(data.attributes) or 'none'}"
+        )
+
+
+def _check_column(
+    name: str, column_name: str, column: Tensor, rows: int, size: int, lowest: int
+) -> None:
+    if column.dtype != torch.int64 or column.shape != (rows,):
+        raise CrossbiasError(
+            f"{name}: {column_name} must be {rows} int64 numbers, "
+            f"got {tuple(column.shape)} {column.dtype}"
+        )
+    if rows and not lowest <= int(column.min()) <= int(column.max()) < size:
+        raise CrossbiasError(
+            f"{name}: {column_name} must lie in {lowest}..{size - 1}, "
+            f"got {int(column.min())}..{int(column.max())}"
+        )

@@ -1,0 +1,200 @@
+"""Keyword arguments as hyper-parameters: listed, checked and converted from their annotations.
+
+Methods, networks, data sources and the training configuration all state their parameters in
+one place, the signature. The command line, the config files and the documentation are derived
+from it through this module.
+"""
+
+import difflib
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from crossbias.errors import CrossbiasError
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The allowed range of a number; ``open_low`` excludes the lower end."""
+
+    low: float
+    high: float
+    open_low: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        above = value > self.low if self.open_low else value >= self.low
+        return above and value <= self.high and not math.isnan(value)
+
+    def __str__(self) -> str:
+        if self.high == math.inf:
+            return f"{'greater than' if self.open_low else 'at least'} {self.low:g}"
+        return f"in {'(' if self.open_low else '['}{self.low:g}, {self.high:g}]"
+
+
+NonNegative = Annotated[float, Interval(0, math.inf)]
+Positive = Annotated[float, Interval(0, math.inf, open_low=True)]
+Fraction = Annotated[float, Interval(0, 1)]
+PositiveFraction = Annotated[float, Interval(0, 1, open_low=True)]
+Count = Annotated[int, Interval(1, math.inf)]
+WholeNumber = Annotated[int, Interval(0, math.inf)]
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The keyword parameters of a class or function, annotations evaluated.
+
+    >>> def convnet(num_classes: int, *, kernel: int = 7): ...
+    >>> {name: p.default for name, p in parameters_of(convnet).items() if name == "kernel"}
+    {'kernel': 7}
+    """
+    signature = inspect.signature(function, eval_str=True)
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {name: p for name, p in signature.parameters.items() if p.kind in kinds}
+
+
+def validated(
+    function: Callable[..., Any], values: Mapping[str, Any], owner: str
+) -> dict[str, Any]:
+    """Check keyword arguments against a signature; text is converted to the annotated type.
+
+    Args:
+        function: The class or function that will receive the values.
+        values: Keyword arguments, from Python, a config file, or ``NAME=TEXT`` on a command line.
+        owner: What to call the function in an error message, such as ``method 'end'``.
+
+    Returns:
+        The values, converted where needed.
+
+    Raises:
+        CrossbiasError: A keyword is unknown, or a value has the wrong type or range.
+    """
+    known = parameters_of(function)
+    for name in values:
+        if name not in known:
+            raise CrossbiasError(
+                f"{owner} has no parameter {name!r}{closest(name, known)}; "
+                f"its parameters are: {', '.join(known) or 'none'}"
+            )
+    return {
+        name: convert(value, known[name].annotation, f"{name} of {owner}")
+        for name, value in values.items()
+    }
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """A hint naming the known names most like a mistyped one; empty where none is close.
+
+    >>> closest("rebais", ["erm", "rebias"])
+    " (did you mean 'rebias'?)"
+    """
+    matches = difflib.get_close_matches(name, list(known), n=2, cutoff=0.6)
+    if not matches:
+        return ""
+    return f" (did you mean {' or '.join(repr(match) for match in matches)}?)"
+
+
+def convert(value: Any, annotation: Any, name: str) -> Any:
+    """Turn a value, or its text, into what the annotation asks for.
+
+    >>> convert("0.5", Fraction, "rho of glyphs")
+    0.5
+    >>> convert("2", Fraction, "rho of glyphs")
+    Traceback (most recent call last):
+    crossbias.errors.CrossbiasError: rho of glyphs must be in [0, 1], got 2
+    """
+    if annotation is inspect.Parameter.empty or annotation is Any:
+        return value
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _in_range(convert(value, arguments[0], name), arguments[1:], name, value)
+    if origin in (typing.Union, types.UnionType):
+        return _one_of(value, arguments, name)
+    if origin is Literal:
+        return _choice(value, arguments, name)
+    if origin is tuple:
+        return _sequence(value, arguments[0], name)
+    if isinstance(annotation, type):
+        return _scalar(value, annotation, name)
+    return value
+
+
+def describe(annotation: Any) -> str:
+    """The annotation in words, for error messages and help.
+
+    >>> describe(float | None), describe(Literal["a", "b"]), describe(tuple[float, ...])
+    ('number or none', "one of 'a', 'b'", 'list of number')
+    """
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return describe(arguments[0])
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(describe(argument) for argument in arguments)
+    if origin is Literal:
+        return "one of " + ", ".join(repr(argument) for argument in arguments)
+    if origin is tuple:
+        return f"list of {describe(arguments[0])}"
+    words = {float: "number", int: "whole number", bool: "true or false", str: "text"}
+    if annotation is type(None):
+        return "none"
+    return words.get(annotation) or getattr(annotation, "__name__", str(annotation))
+
+
+def _wrong(value: Any, annotation: Any, name: str) -> CrossbiasError:
+    return CrossbiasError(f"{name} must be {describe(annotation)}, got {value!r}")
+
+
+def _in_range(number: Any, metadata: tuple[Any, ...], name: str, given: Any) -> Any:
+    for interval in metadata:
+        if isinstance(interval, Interval) and number is not None and number not in interval:
+            raise CrossbiasError(f"{name} must be {interval}, got {given}")
+    return number
+
+
+def _one_of(value: Any, annotations: tuple[Any, ...], name: str) -> Any:
+    if type(None) in annotations and (value is None or value == "none"):
+        return None
+    choices = [annotation for annotation in annotations if annotation is not type(None)]
+    for annotation in choices[:-1]:
+        try:
+            return convert(value, annotation, name)
+        except CrossbiasError:
+            continue
+    return convert(value, choices[-1], name)
+
+
+def _choice(value: Any, choices: tuple[Any, ...], name: str) -> Any:
+    for choice in choices:
+        if value == choice or (isinstance(value, str) and value == str(choice)):
+            return choice
+    raise _wrong(value, Literal[choices], name)
+
+
+def _sequence(value: Any, annotation: Any, name: str) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        value = [part for part in value.split(",") if part]
+    if not isinstance(value, (list, tuple)):
+        raise _wrong(value, tuple[annotation, ...], name)
+    return tuple(convert(item, annotation, f"each entry of {name}") for item in value)
+
+
+def _scalar(value: Any, kind: type, name: str) -> Any:
+    if kind is bool and isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if (
+        kind in (int, float)
+        and isinstance(value, (str, int, float))
+        and not isinstance(value, bool)
+    ):
+        try:
+            number = kind(value)
+        except (ValueError, OverflowError):
+            raise _wrong(value, kind, name) from None
+        if kind is int and not isinstance(value, str) and number != value:
+            raise _wrong(value, kind, name)
+        return number
+    if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+        return value
+    raise _wrong(value, kind, name)
