@@ -136,10 +136,15 @@ def describe(annotation: Any) -> str:
         return "one of " + ", ".join(repr(argument) for argument in arguments)
     if origin is tuple:
         return f"list of {describe(arguments[0])}"
-    words = {float: "number", int: "whole number", bool: "true or false", str: "text"}
+    words: dict[Any, str] = {
+        float: "number",
+        int: "whole number",
+        bool: "true or false",
+        str: "text",
+    }
     if annotation is type(None):
         return "none"
-    return words.get(annotation) or getattr(annotation, "__name__", str(annotation))
+    return words.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
 def _wrong(value: Any, annotation: Any, name: str) -> CrossbiasError:

@@ -17,7 +17,8 @@ class Batch(NamedTuple):
     inputs: Tensor  # (B, C, H, W) images or (B, D) vectors, floating point
     target: Tensor  # (B,) int64
     bias: Tensor  # (B,) int64, UNKNOWN where no label is known
-    index: Tensor  # (B,) int64, row in the full training set, stable under subset()
+    # (B,) int64, row in the full training set, stable under subset(); hides tuple.index
+    index: Tensor  # type: ignore[assignment]
 
 
 class Output(NamedTuple):

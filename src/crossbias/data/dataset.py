@@ -95,8 +95,8 @@ class BiasedDataset:
         columns = {f"attribute {name}": self.attributes[name] for name in sorted(self.attributes)}
         for name, tensor in ({"inputs": self.inputs, "targets": self.targets} | columns).items():
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            for chunk in tensor.split(4096):
-                digest.update(chunk.contiguous().numpy().tobytes())
+            for start in range(0, len(tensor), 4096):
+                digest.update(tensor[start : start + 4096].contiguous().numpy().data)
         digest.update(repr((self.classes, sorted(self.values.items()))).encode())
         return digest.hexdigest()
 
@@ -113,7 +113,7 @@ class BiasedDataset:
         The table the data set declares for its bias attribute; otherwise the groups that hold
         more samples than they would if target and bias were independent.
         """
-        if self.bias in self.alignments:
+        if self.bias is not None and self.bias in self.alignments:
             return self.alignments[self.bias]
         counts = self.counts().double()
         expected = counts.sum(1, keepdim=True) * counts.sum(0) / counts.sum().clamp(min=1)
@@ -130,7 +130,7 @@ class BiasedDataset:
             inputs=self.inputs[keep],
             targets=self.targets[keep],
             attributes={name: column[keep] for name, column in self.attributes.items()},
-            alignments=self.alignments | ({self.bias: self.alignment()} if self.bias else {}),
+            alignments=dict(self.alignments) | ({self.bias: self.alignment()} if self.bias else {}),
             index=self.index[keep],
         )
 
