@@ -6,6 +6,7 @@ from it through this module.
 """
 
 import difflib
+import importlib
 import inspect
 import math
 import types
@@ -94,6 +95,22 @@ def closest(name: str, known: Iterable[str]) -> str:
     if not matches:
         return ""
     return f" (did you mean {' or '.join(repr(match) for match in matches)}?)"
+
+
+def imported(path: str) -> Any:
+    """The object behind a dotted path such as ``my_package.module:MyMethod``.
+
+    >>> imported("collections:OrderedDict")
+    <class 'collections.OrderedDict'>
+    """
+    module_name, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise CrossbiasError(
+            f"{path!r} cannot be imported ({error}); write it as package.module:Name, "
+            f"with the package installed or its folder in PYTHONPATH"
+        ) from error
 
 
 def convert(value: Any, annotation: Any, name: str) -> Any:

@@ -1,0 +1,114 @@
+"""Batches on the device: from data that lives there, or fed by worker processes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from crossbias.data.augment import Augmentation
+from crossbias.data.dataset import BiasedDataset
+from crossbias.seeds import generator_for
+from crossbias.types import Batch
+
+
+class Loader:
+    """Turns positions in a data set into batches; both ways of feeding give the same ones.
+
+    Args:
+        data: What to load from.
+        device: Where batches go.
+        resident_bytes: Inputs up to this size are moved to the device once.
+        workers: Processes that read larger inputs; 0 reads them in this process.
+        share: This process's number and how many share every batch.
+    """
+
+    def __init__(
+        self,
+        data: BiasedDataset,
+        device: torch.device,
+        *,
+        resident_bytes: int,
+        workers: int,
+        share: tuple[int, int] = (0, 1),
+    ) -> None:
+        self.device = device
+        self.share = share
+        self.workers = workers
+        self.resident = data.inputs.nbytes <= resident_bytes
+        self.inputs = data.inputs.to(device) if self.resident else data.inputs
+        self.targets, self.biases = data.targets.to(device), data.biases.to(device)
+        self.index = data.index.to(device)
+        self.images = data.inputs.dtype == torch.uint8
+        self.mean = torch.tensor(data.mean, device=device).view(1, -1, 1, 1)
+        self.std = torch.tensor(data.std, device=device).view(1, -1, 1, 1)
+
+    def batches(
+        self,
+        cut: Sequence[Tensor],
+        *,
+        augment: Augmentation | None = None,
+        seed: int = 0,
+        start: int = 0,
+    ) -> Iterator[Batch]:
+        """One batch for each tensor of positions, from number ``start`` on.
+
+        Batch number ``i`` is augmented with a generator seeded by ``(seed, i)``, so that it is
+        the same whether an epoch was interrupted before it or not.
+        """
+        rank, world = self.share
+        mine = [positions[rank::world] for positions in cut[start:]]
+        found = self._resident(mine) if self.resident else self._fed(mine)
+        for number, (positions, raw) in enumerate(found, start):
+            inputs = self._floats(raw)
+            if augment is not None:
+                # A process draws for its own share: same (seed, number), other images.
+                inputs = augment(inputs, generator_for(seed, "batch", number, rank))
+            yield Batch(
+                self._normalized(inputs),
+                self.targets[positions],
+                self.biases[positions],
+                self.index[positions],
+            )
+
+    def _resident(self, mine: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+        if not mine:
+            return
+        sizes = [len(positions) for positions in mine]
+        for positions in torch.cat(mine).to(self.device).split(sizes):  # type: ignore[no-untyped-call]
+            yield positions, self.inputs[positions]
+
+    def _fed(self, mine: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+        on_gpu = self.device.type == "cuda"
+        feeder: Iterable[Tensor] = DataLoader(
+            _Rows(self.inputs),
+            batch_size=None,
+            sampler=mine,  # each item is the positions of a whole batch
+            num_workers=self.workers,
+            pin_memory=on_gpu,
+            generator=torch.Generator(),  # else the global one is drawn from
+        )
+        for positions, raw in zip(mine, feeder, strict=True):
+            yield (
+                positions.to(self.device, non_blocking=True),
+                raw.to(self.device, non_blocking=True),
+            )
+
+    def _floats(self, raw: Tensor) -> Tensor:
+        if not self.images:
+            return raw.float()
+        fast = torch.channels_last if self.device.type == "cuda" else torch.contiguous_format
+        return raw.to(torch.float32, memory_format=fast).div_(255)
+
+    def _normalized(self, inputs: Tensor) -> Tensor:
+        return (inputs - self.mean) / self.std if self.images else inputs
+
+
+class _Rows(Dataset[Tensor]):
+    """A batch of rows at a time, for worker processes."""
+
+    def __init__(self, inputs: Tensor) -> None:
+        self.inputs = inputs
+
+    def __getitem__(self, positions: Tensor) -> Tensor:
+        return self.inputs[positions]

@@ -1,0 +1,64 @@
+"""The order of samples in an epoch, as a pure function."""
+
+import torch
+from torch import Tensor
+
+from crossbias.errors import CrossbiasError
+from crossbias.seeds import generator_for
+
+
+def epoch_order(n: int, epoch: int, seed: int, weights: Tensor | None = None) -> Tensor:
+    """Positions of the samples of one epoch, the same on every process and platform.
+
+    Args:
+        n: Number of samples.
+        epoch: Number of the epoch, from 0.
+        seed: Seed of the run.
+        weights: ``None`` for every sample once; a boolean mask ``(n,)`` for every chosen sample
+            once; non-negative numbers ``(n,)`` for ``n`` draws with replacement, each sample in
+            proportion to its weight.
+
+    Returns:
+        int64 positions on the CPU.
+
+    >>> epoch_order(5, epoch=0, seed=0).sort().values.tolist()
+    [0, 1, 2, 3, 4]
+    >>> epoch_order(4, epoch=0, seed=0, weights=torch.tensor([0.0, 0.0, 1.0, 0.0])).tolist()
+    [2, 2, 2, 2]
+    """
+    generator = generator_for(seed, "order", epoch)
+    if weights is None:
+        return torch.randperm(n, generator=generator)
+    weights = weights.cpu()
+    if weights.shape != (n,):
+        raise CrossbiasError(f"{n} samples need as many weights, got {tuple(weights.shape)}")
+    if weights.dtype == torch.bool:
+        chosen = weights.nonzero().squeeze(1)
+        return chosen[torch.randperm(len(chosen), generator=generator)]
+    return _draws(n, weights.double(), generator)
+
+
+def _draws(n: int, weights: Tensor, generator: torch.Generator) -> Tensor:
+    """Invert the cumulative weights; torch.multinomial stops at 2^24 categories."""
+    if not bool(torch.isfinite(weights).all()) or bool((weights < 0).any()):
+        raise CrossbiasError("sampling weights must be finite and not negative")
+    cumulative = weights.cumsum(0)
+    total = cumulative[-1]
+    if not total > 0:
+        raise CrossbiasError("sampling weights are all zero: there is nothing to draw")
+    draws = torch.rand(n, generator=generator, dtype=torch.float64) * total
+    below_total = torch.nextafter(total, total.new_zeros(()))  # rounding must not reach the end
+    return torch.searchsorted(cumulative, draws.clamp(max=below_total), right=True)
+
+
+def batches(order: Tensor, batch_size: int, minimum: int = 1) -> list[Tensor]:
+    """Cut an order into batches; a rest smaller than ``minimum`` joins the batch before it.
+
+    >>> [len(batch) for batch in batches(torch.arange(9), batch_size=4, minimum=2)]
+    [4, 5]
+    """
+    cut = list(order.split(batch_size))  # type: ignore[no-untyped-call]
+    if len(cut) > 1 and len(cut[-1]) < minimum:
+        rest = cut.pop()
+        cut[-1] = torch.cat([cut[-1], rest])
+    return cut

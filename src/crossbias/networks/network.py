@@ -1,0 +1,65 @@
+"""Network: a body, average pooling and a linear head, with everything from one forward."""
+
+from typing import cast
+
+from torch import Tensor, nn
+
+from crossbias.errors import CrossbiasError
+from crossbias.types import Output
+
+
+class Network(nn.Module):
+    """A classifier split where de-biasing methods need it: before its last, linear layer.
+
+    Args:
+        body: Maps a batch to feature maps ``(B, D, h, w)``, which are averaged over space; or to
+            features ``(B, D)``; or to a pair ``(maps or None, features)`` where the pooling is
+            the body's own.
+        head: The linear layer from features to logits.
+
+    >>> import torch
+    >>> network = Network(nn.Conv2d(3, 8, 3), nn.Linear(8, 10))
+    >>> output = network(torch.zeros(2, 3, 28, 28))
+    >>> output.logits.shape, output.features.shape, output.maps.shape
+    (torch.Size([2, 10]), torch.Size([2, 8]), torch.Size([2, 8, 26, 26]))
+    """
+
+    def __init__(self, body: nn.Module, head: nn.Linear) -> None:
+        super().__init__()
+        self.body = body
+        self.head = head
+
+    @property
+    def num_classes(self) -> int:
+        """Number of logits."""
+        return self.head.out_features
+
+    @property
+    def num_features(self) -> int:
+        """Number of features the head sees."""
+        return self.head.in_features
+
+    def forward(self, inputs: Tensor) -> Output:
+        """Logits, features and maps of a batch."""
+        maps, features = _pooled(self.body(inputs))
+        if features.ndim != 2 or features.shape[1] != self.num_features:
+            raise CrossbiasError(
+                f"the body gives features of shape {tuple(features.shape)}, but the head takes "
+                f"(batch, {self.num_features}); pass a head of nn.Linear({features.shape[-1]}, "
+                f"{self.num_classes}) or a body that ends in {self.num_features} features"
+            )
+        return Output(self.head(features), features, maps)
+
+
+def has_batch_norm(network: nn.Module) -> bool:
+    """Whether the network has statistics of the batch, which one sample cannot give."""
+    batch_norm = nn.modules.batchnorm._BatchNorm
+    return any(isinstance(module, batch_norm) for module in network.modules())
+
+
+def _pooled(found: Tensor | tuple[Tensor | None, Tensor]) -> tuple[Tensor | None, Tensor]:
+    if isinstance(found, tuple):
+        return found
+    if found.ndim == 2:
+        return None, found
+    return found, cast(Tensor, found.flatten(2).mean(2))  # (B, D, ...) -> (B, D)

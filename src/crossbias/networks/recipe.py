@@ -1,0 +1,127 @@
+"""Networks by name: the table, timm's models, and the reader's own by dotted path."""
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from crossbias.data.dataset import BiasedDataset
+from crossbias.errors import CrossbiasError
+from crossbias.networks.network import Network
+from crossbias.networks.small import convnet, convnet_1x1, convnet_end, mlp, simple_convnet_1
+from crossbias.networks.split import as_network
+from crossbias.parameters import Count, closest, imported, parameters_of, validated
+
+NETWORKS: dict[str, Callable[..., Network]] = {
+    "convnet": convnet,
+    "convnet-1x1": convnet_1x1,
+    "convnet-end": convnet_end,
+    "simple-convnet-1": simple_convnet_1,
+    "mlp": mlp,
+}
+"""The papers' own small networks. Any other name is looked up in timm."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A network by name and keywords, to be built for the data it will see.
+
+    >>> Recipe("convnet", {"kernel": 1})
+    Recipe(name='convnet', options={'kernel': 1})
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self, data: BiasedDataset) -> Network:
+        """A fresh network whose input and output fit the data."""
+        factory, owner = _factory(self.name), f"network {self.name!r}"
+        known = parameters_of(factory)
+        shape = data.inputs.shape[1:]
+        sizes = {
+            "num_classes": data.num_classes,
+            "in_channels": shape[0],
+            "in_features": math.prod(shape),
+        }
+        fitting = {name: size for name, size in sizes.items() if name in known}
+        if "in_channels" in known and len(shape) == 1:
+            raise CrossbiasError(f"{owner} takes images, but {data.name} holds vectors; use 'mlp'")
+        return factory(**validated(factory, fitting | dict(self.options), owner))
+
+
+def create_network(name: str, **options: Any) -> Network:
+    """A network by name: one of ``NETWORKS``, any timm model, or ``my_package.module:function``."""
+    factory, owner = _factory(name), f"network {name!r}"
+    values = validated(factory, options, owner)
+    missing = [
+        parameter.name
+        for parameter in parameters_of(factory).values()
+        if parameter.default is parameter.empty and parameter.name not in values
+    ]
+    if missing:
+        raise CrossbiasError(f"{owner} needs {', '.join(missing)}; pass it by keyword")
+    return factory(**values)
+
+
+def is_network(name: str) -> bool:
+    """Whether a network of that name is known, here or in timm."""
+    return name in NETWORKS or name in _timm_names()
+
+
+def network_names() -> list[str]:
+    """All names of networks, timm's included."""
+    return [*NETWORKS, *_timm_names()]
+
+
+def _factory(name: str) -> Callable[..., Network]:
+    if ":" in name:
+        return _own_factory(imported(name))
+    if name in NETWORKS:
+        return NETWORKS[name]
+    if name in _timm_names():
+        return _timm_factory(name)
+    raise CrossbiasError(
+        f"there is no network {name!r}{closest(name, network_names())}; "
+        f"there are: {', '.join(NETWORKS)}, and every classifier of timm, such as resnet18"
+    )
+
+
+def _own_factory(found: Callable[..., nn.Module]) -> Callable[..., Network]:
+    @functools.wraps(found)  # its keywords are the options
+    def build(**options: Any) -> Network:
+        return as_network(found(**options))
+
+    return build
+
+
+def _timm_names() -> list[str]:
+    import timm
+
+    return timm.list_models()  # type: ignore[no-any-return]
+
+
+def _timm_factory(name: str) -> Callable[..., Network]:
+    import timm
+
+    def build(*, num_classes: Count, in_channels: Count = 3, pretrained: bool = False) -> Network:
+        try:
+            model = timm.create_model(
+                name, num_classes=num_classes, in_chans=in_channels, pretrained=pretrained
+            )
+        except Exception as error:
+            if not pretrained:
+                raise
+            raise CrossbiasError(
+                f"the pretrained weights of {name!r} could not be had ({_first_line(error)}); "
+                f"fetch them once where there is a network, or train with pretrained=false"
+            ) from error
+        return as_network(model)
+
+    return build
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,89 @@
+"""The small networks of the papers. Everything larger comes from timm."""
+
+import itertools
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from crossbias.networks.network import Network
+from crossbias.parameters import Count, Fraction
+
+_WIDTHS = (16, 32, 64, 128)
+
+
+def convnet(*, num_classes: Count, in_channels: Count = 3, kernel: Count = 7) -> Network:
+    """The four-layer ConvNet of ReBias (ICML 2020, section 4.1): f with kernel 7.
+
+    Full resolution throughout, batch normalization and ReLU after each convolution.
+
+    Args:
+        num_classes: Number of logits.
+        in_channels: Channels of the image.
+        kernel: Side of every convolution; odd. With 1 a feature sees one pixel, its color.
+    """
+    body = nn.Sequential(*_convolutions(in_channels, kernel, last=nn.ReLU()))
+    return Network(body, nn.Linear(_WIDTHS[-1], num_classes))
+
+
+def convnet_1x1(*, num_classes: Count, in_channels: Count = 3) -> Network:
+    """The biased network g of ReBias: the same ConvNet with 1 x 1 kernels, blind to shape."""
+    return convnet(num_classes=num_classes, in_channels=in_channels, kernel=1)
+
+
+def convnet_end(*, num_classes: Count, in_channels: Count = 3, kernel: Count = 7) -> Network:
+    """The ConvNet as EnD's authors trained it: last ReLU a Tanh, classifier on unit features."""
+    body = _UnitNorm(nn.Sequential(*_convolutions(in_channels, kernel, last=nn.Tanh())))
+    return Network(body, nn.Linear(_WIDTHS[-1], num_classes))
+
+
+def simple_convnet_1(
+    *, num_classes: Count, in_channels: Count = 3, dropout: Fraction = 0.5
+) -> Network:
+    """Simple ConvNet-1 of the PGD paper (Figure 9a), with the layer order of its release.
+
+    Padding 2 makes 28-pixel images end in the 8 x 8 maps that the figure pools.
+    """
+    body = nn.Sequential(
+        nn.Conv2d(in_channels, 8, 4, padding=2), nn.BatchNorm2d(8), nn.ReLU(),
+        nn.Dropout(dropout), nn.AvgPool2d(2),
+        nn.Conv2d(8, 32, 4, padding=2), nn.BatchNorm2d(32), nn.ReLU(),
+        nn.Dropout(dropout), nn.AvgPool2d(2),
+        nn.Conv2d(32, 64, 4, padding=2), nn.ReLU(), nn.BatchNorm2d(64),
+        nn.Dropout(dropout),
+    )  # fmt: skip
+    return Network(body, nn.Linear(64, num_classes))
+
+
+def mlp(
+    *, num_classes: Count, in_features: Count, width: Count = 100, layers: Count = 2
+) -> Network:
+    """A multi-layer perceptron with ReLU, for vectors or flattened images."""
+    sizes = [in_features] + [width] * layers
+    hidden = [
+        module
+        for before, after in itertools.pairwise(sizes)
+        for module in (nn.Linear(before, after), nn.ReLU())
+    ]
+    return Network(nn.Sequential(nn.Flatten(), *hidden), nn.Linear(width, num_classes))
+
+
+class _UnitNorm(nn.Module):
+    """Maps, and their spatial mean divided by its length."""
+
+    def __init__(self, convolutions: nn.Module) -> None:
+        super().__init__()
+        self.convolutions = convolutions
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        maps = self.convolutions(inputs)
+        return maps, F.normalize(maps.mean((2, 3)))
+
+
+def _convolutions(in_channels: int, kernel: int, last: nn.Module) -> list[nn.Module]:
+    modules: list[nn.Module] = []
+    for before, after in itertools.pairwise((in_channels, *_WIDTHS)):
+        # No bias: the batch normalization that follows subtracts it again.
+        convolution = nn.Conv2d(before, after, kernel, padding=kernel // 2, bias=False)
+        nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
+        modules += [convolution, nn.BatchNorm2d(after), nn.ReLU()]
+    return [*modules[:-1], last]

@@ -1,0 +1,89 @@
+"""TrainConfig: everything about a training that is not the method, the data or the network."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from crossbias.errors import CrossbiasError
+from crossbias.parameters import (
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    PositiveFraction,
+    WholeNumber,
+    validated,
+)
+
+Selection = Literal["last", "validation-accuracy", "validation-worst-group"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How long, how fast and on what to train.
+
+    Args:
+        epochs: Passes over the training set, each of as many samples as the set has.
+        steps: Number of updates instead of ``epochs``; the last pass is cut short.
+        batch_size: Samples in an update, over all processes together.
+        optimizer: ``adam`` has coupled weight decay, as in the papers; ``adamw`` decoupled.
+        lr: Learning rate at the start.
+        momentum: Of ``sgd``.
+        weight_decay: As the optimizer understands it.
+        schedule: ``step`` multiplies the learning rate by ``decay`` every ``decay_epochs``;
+            ``milestones`` at each fraction of the training named in ``milestones``; ``cosine``
+            lets it fall to zero.
+        decay: Factor of ``step`` and ``milestones``.
+        decay_epochs: Epochs between two decays of ``step``.
+        milestones: Fractions of the training at which ``milestones`` decays.
+        gradient_clip: Largest norm of the gradient of one network; ``None`` for no limit.
+        precision: ``float32``, or ``bf16`` for mixed precision; statistics stay in float32.
+        seed: Of everything random in the training: weights, order, augmentation, dropout.
+        device: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
+        processes: Number of processes, each with its own device, that share every batch.
+        compile: Compile the networks with ``torch.compile``.
+        cuda_graphs: On one CUDA device, replay the steps of methods that allow it as a graph.
+        augment: Names of augmentations, applied to training batches in this order.
+        validation_interval: Epochs between two validations; the last epoch always has one.
+        selection: The rule that picks the epoch whose network is kept: the last, or the best on
+            validation data by accuracy or by worst-group accuracy (which needs bias labels).
+        resident_bytes: Training data up to this size is kept on the device.
+        workers: Processes that feed larger data.
+    """
+
+    epochs: Count = 10
+    steps: Count | None = None
+    batch_size: Count = 128
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    lr: Positive = 1e-3
+    momentum: Fraction = 0.9
+    weight_decay: NonNegative = 0.0
+    schedule: Literal["none", "step", "milestones", "cosine"] = "none"
+    decay: PositiveFraction = 0.1
+    decay_epochs: Count = 20
+    milestones: tuple[PositiveFraction, ...] = ()
+    gradient_clip: Positive | None = None
+    precision: Literal["float32", "bf16"] = "float32"
+    seed: WholeNumber = 0
+    device: str = "auto"
+    processes: Count = 1
+    compile: bool = False
+    cuda_graphs: bool = True
+    augment: tuple[str, ...] = ()
+    validation_interval: Count = 1
+    selection: Selection = "last"
+    resident_bytes: WholeNumber = 4 * 2**30
+    workers: WholeNumber = 2
+
+    def __post_init__(self) -> None:
+        for name, value in validated(TrainConfig, asdict(self), "training").items():
+            object.__setattr__(self, name, value)  # frozen; this converts, it does not change
+        if self.schedule == "milestones" and not self.milestones:
+            raise CrossbiasError(
+                "schedule 'milestones' needs milestones, such as milestones = [0.4, 0.8]"
+            )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "TrainConfig":
+        """A configuration from names and values, or their text; unknown names are refused."""
+        return cls(**validated(cls, values, "training"))

@@ -1,0 +1,224 @@
+"""The epoch loop: steps, validation, selection, checkpoints."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from crossbias.data.augment import augmentation
+from crossbias.data.order import batches, epoch_order
+from crossbias.errors import CrossbiasError, Diverged, Interrupted
+from crossbias.methods.base import Method
+from crossbias.networks.network import has_batch_norm
+from crossbias.seeds import seed_for, seed_global
+from crossbias.train.checkpoint import load_checkpoint, packed, restore, save_checkpoint
+from crossbias.train.folder import resume_command
+from crossbias.train.graph import GraphedStep
+from crossbias.train.meter import Meter, in_words
+from crossbias.train.optimizers import set_learning_rate
+from crossbias.train.schedule import learning_rate
+from crossbias.types import Batch, Losses
+
+if TYPE_CHECKING:
+    from crossbias.train.run import Run
+
+_LOOK_SECONDS = 0.5  # how often the host looks at the losses, which waits for the device
+
+
+class Training:
+    """One training of one method on a run's data, from its checkpoint if there is one.
+
+    Args:
+        run: The run, of which ``method`` has built its networks.
+        method: What is trained.
+        name: Name of the stage.
+        epochs: Instead of the configured length, if given.
+        weights: Sampling weights or mask over the full training set, if any.
+    """
+
+    def __init__(
+        self, run: "Run", method: Method, *, name: str, epochs: int | None, weights: Tensor | None
+    ) -> None:
+        self.run, self.method, self.name = run, method, name
+        self.weights = None if weights is None else weights.cpu()[run.data.index]
+        self.loader = run.loader(run.data)
+        self.augment = augmentation(run.config.augment) if run.config.augment else None
+        self.minimum = _minimum_batch(run, method)
+        self.steps = math.inf if epochs or not run.config.steps else run.config.steps
+        self.epoch_steps = len(self._cut(0))
+        whole = math.ceil(self.steps / self.epoch_steps) if self.steps < math.inf else None
+        self.epochs: int = epochs or whole or run.config.epochs
+        self.epoch = self.step = 0  # finished epochs, and finished steps of the next one
+        self.meter = Meter(self.epoch_steps)
+        self.best: dict[str, Any] | None = None
+
+    def go(self) -> None:
+        """Train to the end and keep the network that the selection rule names."""
+        self._resume()
+        self.run.progress.begin(self.name, self.epochs, self.epoch_steps)
+        graphed = self.run.uses_graphs and self.method.capturable
+        step = GraphedStep(self.method.step) if graphed else self.method.step
+        while self.epoch < self.epochs:
+            self._train_epoch(step)
+            self._end_epoch()
+        if self.best is not None:
+            self.method.network.load_state_dict(self.best["network"])
+
+    def _train_epoch(self, step: Callable[[Batch], Losses]) -> None:
+        run = self.run
+        for optimizer, config in run.optimizers:
+            set_learning_rate(optimizer, learning_rate(config, self.epoch, self.epochs), run.device)
+        for part in self.method.state().values():
+            if isinstance(part, nn.Module):
+                part.train()
+        self._first, self._started = self.step, time.monotonic()
+        looked = self._started
+        for batch in self.loader.batches(
+            self._cut(self.epoch), augment=self.augment, seed=self._seed("augment"), start=self.step
+        ):
+            seed_global(self._seed("dropout", self.step, run.rank), run.device)
+            self.meter.add(step(batch))
+            self.step += 1
+            if time.monotonic() - looked > _LOOK_SECONDS:
+                self._look()
+                looked = time.monotonic()
+            if run.asked_to_stop(self.step):
+                self._stop()
+
+    def _end_epoch(self) -> None:
+        self._check_finite()
+        losses = self.meter.means()  # waits for the device, so that the time below is true
+        seconds, rate = time.monotonic() - self._started, self._rate()
+        self.epoch += 1
+        due = self.epoch % self.run.config.validation_interval == 0 or self.epoch == self.epochs
+        validation = self.run.validate(self.method.network) if due else None
+        record = {
+            "stage": self.name,
+            "epoch": self.epoch,
+            "step": (self.epoch - 1) * self.epoch_steps + self.step,
+            "seconds": round(seconds, 3),
+            "samples_per_second": round(rate, 1),
+            "lr": learning_rate(self.run.config, self.epoch - 1, self.epochs),
+            "losses": losses,
+            "validation": validation,
+        }
+        self.step, self.meter = 0, Meter(self.epoch_steps)
+        self._keep_best(validation)
+        if self.run.folder is not None and self.run.is_main:
+            self.run.folder.append(record)
+        self._save()
+        self.run.progress.end_epoch(record)
+
+    def _look(self) -> None:
+        """Tell how it goes; with several processes only the end of an epoch judges the losses."""
+        if self.run.world == 1:
+            self._check_finite()
+        self.run.progress.advance(self.epoch, self.step, self.meter.means(), self._rate())
+
+    def _check_finite(self) -> None:
+        bad = self.meter.first_bad_step()
+        if not self.run.on_any_process(bad is not None):
+            return
+        where, losses = bad or (self.step, {})
+        folder = self.run.folder
+        saved = folder is not None and folder.checkpoint.exists()
+        raise Diverged(
+            f"{self.method!r} diverged: loss not finite at step {where + 1} of epoch "
+            f"{self.epoch + 1}, stage {self.name!r} ({in_words(losses)}); "
+            + (f"the last good checkpoint is {folder.checkpoint}" if folder and saved else
+               "there is no checkpoint yet")
+            + "; try a lower lr or gradient_clip"
+        )  # fmt: skip
+
+    def _keep_best(self, validation: dict[str, float] | None) -> None:
+        """The selection rule concerns the final network; earlier stages keep their last."""
+        rule = self.run.config.selection
+        if rule == "last" or self.name != "final" or validation is None:
+            return
+        value = validation["worst_group" if rule == "validation-worst-group" else "accuracy"]
+        if self.best is None or value > self.best["value"]:
+            state = self.method.network.state_dict()
+            copied = {name: tensor.detach().cpu().clone() for name, tensor in state.items()}
+            self.best = {"value": value, "epoch": self.epoch, "network": copied}
+
+    def _stop(self) -> None:
+        """Save in mid-epoch, unless the losses went bad, and leave."""
+        self._check_finite()
+        self._save()
+        folder = self.run.folder
+        raise Interrupted(
+            f"stopped on request after step {self.step} of epoch {self.epoch + 1}, stage "
+            f"{self.name!r}; "
+            + (f"saved; continue with: {resume_command(folder.path)}" if folder is not None else
+               "nothing is saved, since the run has no folder")
+        )  # fmt: skip
+
+    def _save(self) -> None:
+        if self.run.folder is None or not self.run.is_main:
+            return
+        content = {
+            "method": repr(self.method),
+            "data": self.run.data.hash,
+            "stage": self.name,
+            "epoch": self.epoch,
+            "step": self.step,
+            "meter": self.meter.state(),
+            "best": self.best,
+            "state": packed(self.method.state()),
+        }
+        save_checkpoint(self.run.folder.checkpoint, content)
+
+    def _resume(self) -> None:
+        folder = self.run.folder
+        if folder is None:
+            return
+        if folder.checkpoint.exists():
+            saved = load_checkpoint(folder.checkpoint)
+            if saved["stage"] == self.name:
+                self._restore(saved, str(folder.checkpoint))
+        if self.run.is_main:
+            folder.trim_log(self.name, self.epoch)
+
+    def _restore(self, saved: dict[str, Any], path: str) -> None:
+        for what, own in (("method", repr(self.method)), ("data", self.run.data.hash)):
+            if saved[what] != own:
+                raise CrossbiasError(
+                    f"{path} is of another {what}: {saved[what]} there, {own} here"
+                )
+        restore(self.method.state(), saved["state"], path)
+        self.epoch, self.step, self.best = saved["epoch"], saved["step"], saved["best"]
+        self.meter.restore(saved["meter"], self.run.device)
+        self.run.progress.note(f"resuming {self.name} after epoch {self.epoch}, step {self.step}")
+
+    def _cut(self, epoch: int) -> list[Tensor]:
+        seed = seed_for(self.run.config.seed, self.name)
+        order = epoch_order(len(self.run.data), epoch, seed, self.weights)
+        cut = batches(order, self.run.config.batch_size, self.minimum)
+        left = self.steps - epoch * len(cut)
+        return cut if left >= len(cut) else cut[: int(left)]
+
+    def _seed(self, *purpose: str | int) -> int:
+        return seed_for(self.run.config.seed, self.name, self.epoch, *purpose)
+
+    def _rate(self) -> float:
+        samples = (self.step - self._first) * self.run.config.batch_size
+        return samples / max(time.monotonic() - self._started, 1e-9)
+
+
+def _minimum_batch(run: "Run", method: Method) -> int:
+    """The smallest batch the method and its networks can use; refused where it cannot be had."""
+    networks = [part for part in method.state().values() if isinstance(part, nn.Module)]
+    statistics = any(has_batch_norm(network) for network in networks)
+    minimum = max(method.minimum_batch, 2 if statistics else 1) * run.world
+    reason = "batch normalization" if method.minimum_batch < 2 else repr(method)
+    if run.config.batch_size < minimum:
+        raise CrossbiasError(
+            f"batch_size {run.config.batch_size} is too small: {reason} needs at least {minimum}"
+        )
+    if len(run.data) < minimum:
+        raise CrossbiasError(
+            f"{run.data.name} has {len(run.data)} training samples: {reason} needs {minimum}"
+        )
+    return minimum

@@ -1,0 +1,65 @@
+"""The losses of an epoch, kept on the device and read a few times a second."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from crossbias.types import Losses
+
+
+class Meter:
+    """One row of losses a step; reading it is the only time the host waits for the device."""
+
+    def __init__(self, steps: int) -> None:
+        self.names: list[str] = []
+        self.rows = torch.empty(0)  # (steps, losses), made at the first step
+        self.steps = steps
+        self.filled = 0
+
+    def add(self, losses: Losses) -> None:
+        """Note the losses of a step."""
+        if not self.names:
+            self.names = list(losses)
+            first = next(iter(losses.values()))
+            self.rows = torch.zeros(self.steps, len(losses), device=first.device)
+        torch.stack(
+            [losses[name].detach().float() for name in self.names], out=self.rows[self.filled]
+        )
+        self.filled += 1
+
+    def means(self) -> dict[str, float]:
+        """Mean of each loss over the steps so far."""
+        means = self.rows[: self.filled].double().mean(0).tolist() if self.filled else []
+        return dict(zip(self.names, means, strict=True))
+
+    def first_bad_step(self) -> tuple[int, dict[str, float]] | None:
+        """The first step, from 0, with a loss that is not finite, and its losses."""
+        rows = self.rows[: self.filled].cpu()
+        bad = (~torch.isfinite(rows)).any(1).nonzero() if self.filled else []
+        if len(bad) == 0:
+            return None
+        step = int(bad[0])
+        return step, dict(zip(self.names, rows[step].tolist(), strict=True))
+
+    def state(self) -> dict[str, list[str] | Tensor]:
+        """What a checkpoint in mid-epoch holds."""
+        return {"names": self.names, "rows": self.rows[: self.filled].cpu()}
+
+    def restore(self, state: dict[str, list[str] | Tensor], device: torch.device) -> None:
+        """Continue from a checkpoint."""
+        names, rows = state["names"], state["rows"]
+        assert isinstance(names, list)
+        assert isinstance(rows, Tensor)
+        self.names, self.filled = names, len(rows)
+        if names:
+            self.rows = torch.zeros(self.steps, len(names), device=device)
+            self.rows[: self.filled] = rows.to(device)
+
+
+def in_words(losses: dict[str, float]) -> str:
+    """Losses as text, such as ``loss 0.532, task 0.41``."""
+    return ", ".join(
+        f"{name} {value:.4g}" if math.isfinite(value) else f"{name} {value}"
+        for name, value in losses.items()
+    )

@@ -1,0 +1,36 @@
+"""Optimizers, made so that a step can be captured as a CUDA graph."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, AdamW, Optimizer
+
+from crossbias.train.config import TrainConfig
+
+
+def make_optimizer(
+    config: TrainConfig, parameters: Iterable[nn.Parameter], device: torch.device
+) -> Optimizer:
+    """The optimizer the configuration names, one kernel for all parameters where there is one."""
+    options: dict[str, Any] = {
+        "lr": config.lr,
+        "weight_decay": config.weight_decay,
+        "fused": device.type in ("cpu", "cuda"),
+    }
+    if config.optimizer == "sgd":
+        return SGD(parameters, momentum=config.momentum, **options)
+    options["capturable"] = device.type == "cuda"
+    return (AdamW if config.optimizer == "adamw" else Adam)(parameters, **options)
+
+
+def set_learning_rate(optimizer: Optimizer, value: float, device: torch.device) -> None:
+    """Set the learning rate; on CUDA in a tensor, which a captured graph reads at each replay."""
+    for group in optimizer.param_groups:
+        if device.type != "cuda":
+            group["lr"] = value
+        elif isinstance(group["lr"], Tensor) and group["lr"].device == device:
+            group["lr"].fill_(value)
+        else:
+            group["lr"] = torch.tensor(value, device=device)

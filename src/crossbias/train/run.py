@@ -1,0 +1,302 @@
+"""Run: everything a method may ask of the outside world. The only file that imports Fabric."""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies import DDPStrategy
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from crossbias.data.dataset import BiasedDataset
+from crossbias.data.loader import Loader
+from crossbias.data.order import batches
+from crossbias.errors import CrossbiasError, Interrupted
+from crossbias.methods.base import Method
+from crossbias.networks.network import Network
+from crossbias.networks.recipe import Recipe
+from crossbias.seeds import global_randomness_kept, seed_for, seed_global
+from crossbias.train.config import TrainConfig
+from crossbias.train.devices import find_device
+from crossbias.train.folder import RunFolder
+from crossbias.train.interrupts import Interrupts
+from crossbias.train.loop import Training
+from crossbias.train.optimizers import make_optimizer
+from crossbias.train.progress import Progress
+from crossbias.types import Batch, Output
+from crossbias.verify import Metrics, count
+
+_AGREE_STEPS = 16  # how often several processes ask each other whether to stop
+
+
+class Run:
+    """Data, device, configuration and folder of one run, and what methods do with them.
+
+    Args:
+        data: The training data.
+        validation: Data for validation and selection, never trained on.
+        network: What ``build`` makes by default: a recipe, or a network to copy.
+        config: How to train.
+        folder: Where to keep checkpoints and stages; ``None`` keeps nothing.
+        progress: Who hears about it.
+        interrupts: Who knows whether to stop.
+    """
+
+    def __init__(
+        self,
+        data: BiasedDataset,
+        *,
+        network: Network | Recipe,
+        config: TrainConfig,
+        validation: BiasedDataset | None = None,
+        folder: RunFolder | None = None,
+        progress: Progress | None = None,
+        interrupts: Interrupts | None = None,
+    ) -> None:
+        self.data, self.validation = data, validation
+        self.network, self.config, self.folder = network, config, folder
+        self.progress = progress or Progress()
+        self.interrupts = interrupts or Interrupts()
+        self.stage_name = "final"
+        self.optimizers: list[tuple[Optimizer, TrainConfig]] = []
+        self._fabric = _make_fabric(config)
+        self._loaders: dict[int, Loader] = {}
+
+    @property
+    def device(self) -> torch.device:
+        """Where networks and batches live."""
+        return self._fabric.device
+
+    @property
+    def rank(self) -> int:
+        """This process's number."""
+        return self._fabric.global_rank
+
+    @property
+    def world(self) -> int:
+        """Number of processes."""
+        return self._fabric.world_size
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes the files."""
+        return self._fabric.is_global_zero
+
+    @property
+    def uses_graphs(self) -> bool:
+        """Whether steps may be replayed as CUDA graphs."""
+        return self.config.cuda_graphs and self.device.type == "cuda" and self.world == 1
+
+    def build(
+        self, network: Network | Recipe | None = None, config: TrainConfig | None = None
+    ) -> tuple[Network, Optimizer]:
+        """A network on the device and its optimizer; its learning rate follows its schedule.
+
+        Args:
+            network: A recipe, or a network to copy; the run's own if not given.
+            config: Optimizer and schedule of this network; the run's if not given.
+        """
+        config = config or self.config
+        number = len(self.optimizers)
+        with global_randomness_kept(self.device):
+            seed_global(seed_for(self.config.seed, "network", self.stage_name, number), self.device)
+            module = self._fresh(network or self.network).to(self.device)
+        if self.device.type == "cuda":
+            module.to(memory_format=torch.channels_last)
+        trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        optimizer = make_optimizer(config, trained, self.device)
+        if config.compile:
+            module.compile()
+        wrapped, optimizer = self._fabric.setup(module, optimizer)
+        self.optimizers.append((optimizer, config))
+        return wrapped, optimizer
+
+    def minimize(self, loss: Tensor, *optimizers: Optimizer) -> None:
+        """One update: gradients of the loss, clipped if configured, and a step."""
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        self._fabric.backward(loss)
+        for optimizer in optimizers:
+            if self.config.gradient_clip is not None:
+                parameters = [p for group in optimizer.param_groups for p in group["params"]]
+                nn.utils.clip_grad_norm_(parameters, self.config.gradient_clip)
+            optimizer.step()
+
+    def train(
+        self,
+        method: Method,
+        *,
+        name: str = "final",
+        epochs: int | None = None,
+        weights: Tensor | None = None,
+        network: Network | None = None,
+    ) -> Network:
+        """Train a method on this run's data; a stage that was finished before is not repeated.
+
+        Args:
+            method: What to train.
+            name: Name of the stage, in the log and in the folder.
+            epochs: Instead of the configured length.
+            weights: One number for each row of the full training set: samples are drawn in
+                proportion to it; or a mask of the rows to train on.
+            network: To start from a copy of, instead of the run's own.
+
+        Returns:
+            The trained network, in evaluation mode.
+        """
+        child = copy.copy(self)
+        child.stage_name, child.optimizers = name, []
+        child.network = network or self.network
+        method.setup(child)
+        finished = self.folder.load_network(name) if self.folder is not None else None
+        if finished is not None:
+            self.progress.note(f"stage {name!r} is finished already")
+            method.network.load_state_dict(finished)
+        else:
+            with self._training():
+                Training(child, method, name=name, epochs=epochs, weights=weights).go()
+            self._share(method.network)
+            if self.folder is not None and self.is_main and name != "final":
+                self.folder.save_network(name, method.network.state_dict())
+        return _unwrapped(method.network).eval()
+
+    def stage(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
+        """What ``compute`` returns, kept in the folder so that a resumed run reads it back."""
+        value = self.folder.load_tensor(name) if self.folder is not None else None
+        if value is None:
+            self.progress.note(f"computing {name}")
+            value = compute().cpu()
+            if self.folder is not None and self.is_main:
+                self.folder.save_tensor(name, value)
+            self._fabric.barrier()
+        return value
+
+    def on(self, data: BiasedDataset) -> "Run":
+        """The same run on other data, such as a subset."""
+        child = copy.copy(self)
+        child.data = data
+        return child
+
+    def score(self, network: Network, function: Callable[[Batch, Output], Tensor]) -> Tensor:
+        """One number for each row of the full training set, from one pass over the data.
+
+        Args:
+            network: In evaluation mode for the pass; batches come without augmentation.
+            function: Numbers ``(B,)`` of a batch, from the batch and the network's output.
+
+        Returns:
+            ``(full_size,)`` on the device; zero for rows that are not in this run's data.
+        """
+        table = torch.zeros(self.data.full_size, device=self.device)
+        for batch, output in self._outputs(network, self.data):
+            table[batch.index] = function(batch, output).float()
+        return self._sum(table)
+
+    def validate(self, network: Network) -> dict[str, float] | None:
+        """Accuracies on the validation data; those by group where its bias is known."""
+        data = self.validation
+        if data is None:
+            return None
+        sizes = {"num_classes": data.num_classes, "num_biases": data.num_biases}
+        counts = torch.zeros((), dtype=torch.int64, device=self.device)
+        for batch, output in self._outputs(network, data):
+            counts = counts + count(batch.target, batch.bias, output.logits.argmax(1), **sizes)
+        metrics = Metrics.from_counts(
+            self._sum(counts),
+            alignment=self.data.alignment(),
+            classes=data.classes,
+            biases=data.values[data.bias] if data.bias else (),
+        )
+        return metrics.summary()
+
+    def loader(self, data: BiasedDataset) -> Loader:
+        """Batches of a data set, which is moved to the device once."""
+        if id(data) not in self._loaders:
+            self._loaders[id(data)] = Loader(
+                data,
+                self.device,
+                resident_bytes=self.config.resident_bytes,
+                workers=self.config.workers,
+                share=(self.rank, self.world),
+            )
+        return self._loaders[id(data)]
+
+    def asked_to_stop(self, step: int) -> bool:
+        """Whether to stop after this step; several processes agree on one."""
+        if self.world > 1 and step % _AGREE_STEPS:
+            return False
+        return self.on_any_process(self.interrupts.requested is not None)
+
+    def on_any_process(self, flag: bool) -> bool:
+        """Whether something holds on at least one process."""
+        if self.world == 1:
+            return flag
+        return bool(self._sum(torch.tensor(int(flag), device=self.device)))
+
+    def _fresh(self, network: Network | Recipe) -> Network:
+        return network.build(self.data) if isinstance(network, Recipe) else copy.deepcopy(network)
+
+    def _outputs(self, network: Network, data: BiasedDataset) -> Iterator[tuple[Batch, Output]]:
+        """Batches and outputs of one pass in evaluation mode, this process's share of them."""
+        module = _unwrapped(network)
+        training = module.training
+        module.eval()
+        cut = batches(torch.arange(len(data)), self.config.batch_size * self.world)
+        try:
+            for batch in self.loader(data).batches(cut):
+                if self.world == 1 and self.interrupts.requested:
+                    raise Interrupted("stopped on request between two steps of training")
+                with torch.no_grad(), self._fabric.autocast():
+                    output = module(batch.inputs)
+                yield batch, output
+        finally:
+            module.train(training)
+
+    def _sum(self, tensor: Tensor) -> Tensor:
+        summed = self._fabric.all_reduce(tensor, reduce_op="sum")
+        assert isinstance(summed, Tensor)
+        return summed
+
+    def _share(self, network: Network) -> None:
+        """Give every process the main one's network: running statistics differ by process."""
+        if self.world > 1:
+            for tensor in network.state_dict().values():
+                tensor.copy_(self._fabric.broadcast(tensor))
+
+    @contextmanager
+    def _training(self) -> Iterator[None]:
+        """Global generators kept; on CUDA the fastest kernels, on a stream graphs can record."""
+        with ExitStack() as stack:
+            stack.enter_context(global_randomness_kept(self.device))
+            if self.device.type == "cuda":
+                stack.enter_context(torch.backends.cudnn.flags(enabled=True, benchmark=True))
+                stream = torch.cuda.Stream(self.device)
+                stream.wait_stream(torch.cuda.current_stream(self.device))
+                stack.enter_context(torch.cuda.stream(stream))
+                stack.callback(stream.synchronize)
+            yield
+
+
+def _unwrapped(network: nn.Module) -> Network:
+    module = getattr(network, "module", network)
+    assert isinstance(module, Network)
+    return module
+
+
+def _make_fabric(config: TrainConfig) -> Fabric:
+    device = find_device(config.device)
+    several = config.processes > 1
+    if several and device.type == "cuda" and config.processes > torch.cuda.device_count():
+        raise CrossbiasError(
+            f"processes is {config.processes}, but there are {torch.cuda.device_count()} GPUs"
+        )
+    fabric = Fabric(
+        accelerator=device.type,
+        devices=config.processes if several or device.index is None else [device.index],
+        strategy=DDPStrategy() if several else "auto",
+        precision="bf16-mixed" if config.precision == "bf16" else "32-true",
+    )
+    fabric.launch()
+    return fabric
