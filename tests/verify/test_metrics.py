@@ -226,9 +226,19 @@ def test_json_names_every_cell_and_has_null_for_an_empty_one() -> None:
 @pytest.mark.parametrize("key", ["overall", "groups", "per_class", "biases", "aligned_groups"])
 def test_json_that_lacks_a_part_is_refused(key: str) -> None:
     value = through_text(metrics_of(*random_split(2, absent=False)))
-    for damaged in ({name: part for name, part in value.items() if name != key}, value | {key: []}):
+    shorter = value[key][:-1] if isinstance(value[key], list) else []
+    for damaged in (
+        {name: part for name, part in value.items() if name != key},
+        value | {key: shorter},
+    ):
         with pytest.raises(CrossbiasError, match="not metrics of a split"):
             Metrics.from_json(damaged)
+
+
+def test_json_with_a_narrow_alignment_row_is_refused() -> None:
+    value = through_text(metrics_of(*random_split(2, absent=False)))
+    with pytest.raises(CrossbiasError, match="differ in size"):
+        Metrics.from_json(value | {"aligned_groups": [[True] * 3] * 3})
 
 
 def test_counts_that_do_not_fit_the_names_are_refused() -> None:

@@ -2,20 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.verify.groups import Group
 from crossbias.verify.intervals import Estimate, mean_of_groups, wilson
-
-
-class Group(NamedTuple):
-    """The samples of one class and one bias value, by name, and the accuracy on them."""
-
-    target: str
-    bias: str
-    accuracy: Estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,12 +94,12 @@ class Metrics:
         return {
             "overall": self.overall.to_json(),
             **{name: part.to_json() if part else None for name, part in parts.items()},
-            "worst_group": _group_to_json(self.worst_group) if self.worst_group else None,
+            "worst_group": self.worst_group.to_json() if self.worst_group else None,
             "per_class": [
                 {"target": name, **accuracy.to_json()}
                 for name, accuracy in zip(self.classes, self.per_class, strict=True)
             ],
-            "groups": [_group_to_json(group) for group in self.groups],
+            "groups": [group.to_json() for group in self.groups],
             "classes": list(self.classes),
             "biases": list(self.biases),
             "aligned_groups": [list(row) for row in self.aligned_groups],
@@ -123,21 +116,19 @@ class Metrics:
             metrics = cls(
                 overall=Estimate.from_json(value["overall"]),
                 **{name: value[name] and Estimate.from_json(value[name]) for name in _NEED_LABELS},
-                worst_group=value["worst_group"] and _group_from_json(value["worst_group"]),
+                worst_group=value["worst_group"] and Group.from_json(value["worst_group"]),
                 per_class=tuple(map(Estimate.from_json, value["per_class"])),
-                groups=tuple(map(_group_from_json, value["groups"])),
+                groups=tuple(map(Group.from_json, value["groups"])),
                 classes=tuple(value["classes"]),
                 biases=tuple(value["biases"]),
                 aligned_groups=tuple(map(tuple, value["aligned_groups"])),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CrossbiasError(f"these are not metrics of a split: {error!r}") from error
-        size, widths = len(metrics.classes), {len(row) for row in metrics.aligned_groups}
-        if (
-            len(metrics.groups) != size * len(metrics.biases)
-            or not len(metrics.per_class) == len(metrics.aligned_groups) == size
-            or widths > {len(metrics.biases)}
-        ):
+        rows, columns = len(metrics.classes), len(metrics.biases)
+        widths = [len(row) for row in metrics.aligned_groups]
+        sizes = (len(metrics.per_class), len(metrics.groups), widths)
+        if sizes != (rows, rows * columns, [columns] * rows):
             raise CrossbiasError("these are not metrics of a split: its tables differ in size")
         return metrics
 
@@ -166,11 +157,3 @@ def _mean(correct: Tensor, total: Tensor) -> Estimate:
 def _worst(groups: Iterable[Group]) -> Group:
     present = (group for group in groups if group.accuracy.n)
     return min(present, key=lambda group: group.accuracy.value)
-
-
-def _group_to_json(group: Group) -> dict[str, Any]:
-    return {"target": group.target, "bias": group.bias, **group.accuracy.to_json()}
-
-
-def _group_from_json(value: Mapping[str, Any]) -> Group:
-    return Group(value["target"], value["bias"], Estimate.from_json(value))
