@@ -1,0 +1,103 @@
+"""Accuracies with their intervals: of one proportion, and of a mean of proportions."""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
+from typing import Any, Final, NamedTuple
+
+
+class Estimate(NamedTuple):
+    """A proportion estimated from ``n`` samples, with the limits of its interval.
+
+    Where there are no samples, ``n`` is 0 and the three numbers are NaN; in JSON, null.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    def to_json(self) -> dict[str, float | int | None]:
+        """The estimate as JSON has it, which has no NaN."""
+        if not self.n:
+            return {"value": None, "low": None, "high": None, "n": 0}
+        return {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Estimate":
+        """The estimate that ``to_json`` wrote, among whatever else the object holds."""
+        if not value["n"]:
+            return NO_SAMPLES
+        return cls(float(value["value"]), float(value["low"]), float(value["high"]), value["n"])
+
+
+NO_SAMPLES: Final = Estimate(math.nan, math.nan, math.nan, 0)
+"""What an empty group's accuracy is: not a number, and the same object every time."""
+
+
+def wilson(correct: int, total: int, *, confidence: float = 0.95) -> Estimate:
+    """A proportion with Wilson's score interval (1927), which is sound at 0 and 100 % too.
+
+    Args:
+        correct: How many of the samples are right.
+        total: How many samples there are; none gives ``NO_SAMPLES``.
+        confidence: The coverage asked of the interval.
+
+    >>> estimate = wilson(8, 10)
+    >>> f"{estimate.value:.2f} ({estimate.low:.3f} to {estimate.high:.3f})"
+    '0.80 (0.490 to 0.943)'
+    """
+    if not 0 <= correct <= total:
+        raise ValueError(f"correct must lie in 0..{total}, the number of samples, got {correct}")
+    if not total:
+        return NO_SAMPLES
+    return Estimate(correct / total, *_limits(correct / total, total, confidence), total)
+
+
+def mean_of_groups(
+    correct: Sequence[int], total: Sequence[int], *, confidence: float = 0.95
+) -> Estimate:
+    """The unweighted mean of the groups' proportions; groups without samples are left out.
+
+    Its limits are Wilson's, at the effective number of samples: the number that one proportion
+    of this size would need to vary as little as the mean does. This is how survey statistics
+    treats a weighted proportion (Korn & Graubard 1998; Franco et al. 2019). With q the groups'
+    proportions after adding half a hit and half a miss, so that a group that is all right or all
+    wrong still counts as uncertain, and m the number of groups,
+
+        n_effective = mean(q) (1 - mean(q)) / (sum q (1 - q) / n / m²).
+
+    For one group, or equal groups with equal proportions, it is Wilson's interval of the pool.
+    Adding up squared Wilson distances (MOVER) is not used: with the usual hundred groups its
+    skew does not average out, and at 99 % accuracy a 95 % interval covers 86 %.
+
+    Args:
+        correct: How many samples of each group are right.
+        total: How many samples each group has.
+        confidence: The coverage asked of the interval.
+
+    Returns:
+        The mean with its interval; ``n`` counts the samples of all groups.
+
+    >>> estimate = mean_of_groups([50, 0, 10], [50, 0, 20])
+    >>> estimate.value, estimate.n, round(estimate.low, 3), round(estimate.high, 3)
+    (0.75, 70, 0.628, 0.842)
+    """
+    groups = [(c, n) for c, n in zip(correct, total, strict=True) if n]
+    if not groups:
+        return NO_SAMPLES
+    value = sum(wilson(c, n).value for c, n in groups) / len(groups)
+    smooth = [((c + 0.5) / (n + 1), n) for c, n in groups]
+    variance = sum(q * (1 - q) / n for q, n in smooth) / len(groups) ** 2
+    mean = sum(q for q, _ in smooth) / len(groups)
+    low, high = _limits(value, mean * (1 - mean) / variance, confidence)
+    return Estimate(value, low, high, sum(n for _, n in groups))
+
+
+def _limits(value: float, n: float, confidence: float) -> tuple[float, float]:
+    """Wilson's limits of a proportion seen in ``n`` samples, which need not be a whole number."""
+    z = NormalDist().inv_cdf((1 + confidence) / 2)  # 1.96 for 95 %
+    center = (value + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z * math.sqrt(value * (1 - value) / n + (z / (2 * n)) ** 2) / (1 + z**2 / n)
+    # The limits touch 0 and 1 exactly where the proportion does; rounding would miss them.
+    return 0.0 if value == 0 else center - half, 1.0 if value == 1 else center + half

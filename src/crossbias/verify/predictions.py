@@ -1,0 +1,148 @@
+"""Predictions: what a model answered, stored once, so that every number can be computed again."""
+
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossbias.errors import CrossbiasError
+from crossbias.parameters import closest
+from crossbias.storage import write_atomically
+from crossbias.types import UNKNOWN
+from crossbias.verify.counts import count
+from crossbias.verify.metrics import Metrics
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Predictions:
+    """A model's answers to one split, on the CPU.
+
+    Args:
+        index: ``(n,)`` int64, each sample's row in the full split.
+        target: ``(n,)`` int64 class numbers.
+        probabilities: ``(n, classes)`` float32, the model's softmax.
+        attributes: For each name, ``(n,)`` int64 value numbers, ``UNKNOWN`` where not known.
+        pictures: ``(k, C, H, W)`` uint8, some of the inputs, for people to look at.
+        picture_rows: ``(k,)`` int64, the row of each picture in the tensors above.
+    """
+
+    index: Tensor
+    target: Tensor
+    probabilities: Tensor
+    attributes: Mapping[str, Tensor] = field(default_factory=dict)
+    pictures: Tensor | None = None
+    picture_rows: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        rows = len(self.target)
+        columns = {"index": self.index, "probabilities": self.probabilities, **self.attributes}
+        for name, column in columns.items():
+            if len(column) != rows:
+                raise ValueError(f"{name} has {len(column)} rows, but there are {rows} targets")
+        pictures = 0 if self.pictures is None else len(self.pictures)
+        shown = [] if self.picture_rows is None else self.picture_rows.tolist()
+        if pictures != len(shown) or not set(shown) <= set(range(rows)):
+            raise ValueError(f"{pictures} pictures of {rows} rows, but picture_rows is {shown}")
+
+    @property
+    def answers(self) -> Tensor:
+        """The most probable class of each sample, (n,)."""
+        return self.probabilities.argmax(1)
+
+    def metrics(
+        self, *, bias: str | None, alignment: Tensor, classes: Sequence[str], values: Sequence[str]
+    ) -> Metrics:
+        """The metrics with respect to one attribute.
+
+        Args:
+            bias: The attribute; None for the metrics that need no bias.
+            alignment: ``(classes, values)`` bool, true where a value goes along with a class in
+                the training data; an unbiased split's own counts do not tell.
+            classes: Names of the classes.
+            values: Names of the attribute's values; none where ``bias`` is None.
+
+        Raises:
+            CrossbiasError: There is no such attribute.
+        """
+        if bias is not None and bias not in self.attributes:
+            raise CrossbiasError(
+                f"the predictions have no attribute {bias!r}{closest(bias, self.attributes)}; "
+                f"their attributes are: {', '.join(self.attributes) or 'none'}"
+            )
+        unknown = torch.full_like(self.target, UNKNOWN)
+        biases = unknown if bias is None else self.attributes[bias]
+        sizes = {"num_classes": len(classes), "num_biases": len(values)}
+        counts = count(self.target, biases, self.answers, **sizes)
+        return Metrics.from_counts(counts, alignment=alignment, classes=classes, biases=values)
+
+
+def save_predictions(path: Path, splits: Mapping[str, Predictions]) -> None:
+    """Write the predictions of several splits to one ``.npz`` file, whole or not at all.
+
+    The arrays are named ``split/index``, ``split/target``, ``split/probabilities``,
+    ``split/attributes/NAME`` and, with pictures, ``split/pictures`` and ``split/picture_rows``.
+    """
+    arrays: dict[str, Any] = {}
+    for split, predictions in splits.items():
+        if "/" in split:
+            raise ValueError(f"a split's name must not hold a slash, got {split!r}")
+        arrays |= {f"{split}/{name}": t.numpy() for name, t in _tensors(predictions).items()}
+    write_atomically(path, lambda file: np.savez_compressed(file, **arrays))
+
+
+def load_predictions(path: Path) -> dict[str, Predictions]:
+    """Read what ``save_predictions`` wrote; nothing in the file is executed.
+
+    Raises:
+        CrossbiasError: The file is missing or damaged.
+    """
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            tensors = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
+        splits: dict[str, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            split, _, rest = name.partition("/")
+            splits.setdefault(split, {})[rest] = tensor
+        return {split: _predictions(parts) for split, parts in splits.items()}
+    except FileNotFoundError:
+        raise CrossbiasError(f"{path} does not exist") from None
+    except _UNREADABLE as error:
+        raise CrossbiasError(f"{path} does not hold readable predictions: {error}") from error
+
+
+_UNREADABLE = (
+    *(OSError, EOFError, ValueError, TypeError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+"""What a damaged ``.npz`` file makes zipfile, zlib, numpy and torch raise."""
+
+
+def _tensors(predictions: Predictions) -> dict[str, Tensor]:
+    """The stored tensors by name, without the split."""
+    tensors = {
+        "index": predictions.index,
+        "target": predictions.target,
+        "probabilities": predictions.probabilities,
+        "pictures": predictions.pictures,
+        "picture_rows": predictions.picture_rows,
+    }
+    tensors |= {f"attributes/{name}": column for name, column in predictions.attributes.items()}
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
+
+
+def _predictions(tensors: Mapping[str, Tensor]) -> Predictions:
+    """The inverse of ``_tensors``."""
+    prefix = "attributes/"
+    attributes = {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
+    named = {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
+    return Predictions(attributes=attributes, **named)

@@ -1,0 +1,149 @@
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest, bootstrap, norm
+
+from crossbias.verify import NO_SAMPLES, Estimate, mean_of_groups, wilson
+
+proportions = st.integers(1, 3000).flatmap(
+    lambda total: st.tuples(st.integers(0, total), st.just(total))
+)
+
+
+@pytest.mark.parametrize(
+    ("correct", "total", "low", "high"),
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_equals_the_published_table(
+    correct: int, total: int, low: float, high: float
+) -> None:
+    """Newcombe (1998), Statistics in Medicine 17:857, Table I, method 3."""
+    estimate = wilson(correct, total)
+    assert (round(estimate.low, 4), round(estimate.high, 4)) == (low, high)
+
+
+@given(proportions, st.sampled_from([0.5, 0.9, 0.95, 0.99]))
+def test_wilson_limits_are_where_the_score_test_turns(
+    proportion: tuple[int, int], confidence: float
+) -> None:
+    """The limits solve (p - x)² = z² x (1 - x) / n, a quadratic in x."""
+    correct, total = proportion
+    p, z = correct / total, norm.ppf((1 + confidence) / 2)
+    a, b, c = 1 + z**2 / total, -(2 * p + z**2 / total), p**2
+    root = math.sqrt(max(b**2 - 4 * a * c, 0.0))
+    estimate = wilson(correct, total, confidence=confidence)
+    assert estimate.value == p
+    assert estimate.n == total
+    assert estimate.low == pytest.approx((-b - root) / (2 * a), abs=1e-7)
+    assert estimate.high == pytest.approx((-b + root) / (2 * a), abs=1e-7)
+    assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+
+
+@given(proportions)
+def test_wilson_equals_scipy(proportion: tuple[int, int]) -> None:
+    reference = binomtest(*proportion).proportion_ci(method="wilson")
+    estimate = wilson(*proportion)
+    assert (estimate.low, estimate.high) == pytest.approx((reference.low, reference.high))
+
+
+def test_no_samples_is_not_a_number_and_null_in_json() -> None:
+    empty = wilson(0, 0)
+    assert empty is NO_SAMPLES
+    assert math.isnan(empty.value)
+    written = json.dumps(empty.to_json(), allow_nan=False)
+    assert json.loads(written) == {"value": None, "low": None, "high": None, "n": 0}
+    assert Estimate.from_json(json.loads(written)) is NO_SAMPLES
+
+
+@pytest.mark.parametrize(("correct", "total"), [(3, 2), (-1, 2), (1, 0)])
+def test_wilson_refuses_impossible_counts(correct: int, total: int) -> None:
+    with pytest.raises(ValueError, match="correct must lie in"):
+        wilson(correct, total)
+
+
+@given(st.lists(proportions, min_size=1, max_size=30))
+def test_mean_of_groups_is_the_mean_between_its_limits(groups: list[tuple[int, int]]) -> None:
+    correct, total = zip(*groups, strict=True)
+    mean = mean_of_groups(correct, total)
+    assert mean.value == pytest.approx(np.mean([right / size for right, size in groups]))
+    assert mean.n == sum(total)
+    assert 0 <= mean.low <= mean.value <= mean.high <= 1
+    assert mean.low < mean.high
+    # Empty groups and the order change nothing.
+    assert mean_of_groups([0, *correct[::-1]], [0, *total[::-1]]) == pytest.approx(mean)
+
+
+@given(proportions, st.integers(1, 50))
+def test_mean_of_equal_groups_is_the_interval_of_their_pool(
+    group: tuple[int, int], copies: int
+) -> None:
+    correct, total = group
+    pool = wilson(correct * copies, total * copies)
+    assert mean_of_groups([correct] * copies, [total] * copies) == pytest.approx(pool)
+
+
+def test_mean_of_groups_does_not_collapse_at_the_ends() -> None:
+    all_right, all_wrong = mean_of_groups([30] * 4, [30] * 4), mean_of_groups([0] * 4, [30] * 4)
+    assert (all_right.value, all_right.high) == (1.0, 1.0)
+    assert 0.9 < all_right.low < 0.99
+    assert (all_wrong.value, all_wrong.low) == (0.0, 0.0)
+    assert 0.01 < all_wrong.high < 0.1
+
+
+def test_mean_of_no_groups_has_no_samples() -> None:
+    assert mean_of_groups([], []) is NO_SAMPLES
+    assert mean_of_groups([0, 0], [0, 0]) is NO_SAMPLES
+
+
+def group_sizes(*parts: tuple[int, int, float]) -> tuple[list[int], list[float]]:
+    """Sizes and true accuracies of groups, from (number of groups, samples each, accuracy)."""
+    sizes = [size for number, size, _ in parts for _ in range(number)]
+    return sizes, [accuracy for number, _, accuracy in parts for _ in range(number)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "accuracy"),
+    [
+        pytest.param(*group_sizes((10, 100, 0.97), (90, 100, 0.4)), id="plain training, 10x10"),
+        pytest.param(*group_sizes((10, 100, 0.99), (90, 100, 0.99)), id="solved, 10x10"),
+        pytest.param(*group_sizes((10, 100, 0.999), (90, 100, 0.02)), id="shortcut only, 10x10"),
+        pytest.param(*group_sizes((10, 900, 0.99), (90, 11, 0.9)), id="biased split, 10x10"),
+        pytest.param(*group_sizes((2, 2255, 0.99), (2, 642, 0.65)), id="two by two"),
+        pytest.param(*group_sizes((2, 2000, 0.999), (2, 50, 0.96)), id="small conflicting cells"),
+        pytest.param(*group_sizes((1, 5000, 0.999), (3, 20, 0.5)), id="very uneven"),
+        pytest.param(*group_sizes((6, 30, 0.99)), id="few and nearly all right"),
+        pytest.param(*group_sizes((9, 40, 0.01)), id="few and nearly all wrong"),
+    ],
+)
+def test_mean_of_groups_covers_the_truth(sizes: list[int], accuracy: list[float]) -> None:
+    trials = 2000
+    draws = np.random.default_rng(0).binomial(sizes, accuracy, size=(trials, len(sizes)))
+    means = [mean_of_groups(draw.tolist(), sizes) for draw in draws]
+    truth = float(np.mean(accuracy))
+    assert sum(mean.low <= truth <= mean.high for mean in means) / trials >= 0.93
+
+
+def test_mean_of_groups_agrees_with_a_stratified_bootstrap_on_large_cells() -> None:
+    sizes, correct = [4000, 3000, 2000, 2500], [3800, 2100, 900, 2000]
+    cells = [np.repeat([1.0, 0.0], [c, n - c]) for c, n in zip(correct, sizes, strict=True)]
+
+    def mean_of_means(*groups: np.ndarray, axis: int) -> np.ndarray:
+        return np.mean([group.mean(axis=axis) for group in groups], axis=0)
+
+    # scipy resamples each cell by itself, which is what stratified means.
+    reference = bootstrap(
+        cells, mean_of_means, n_resamples=3000, batch=100, method="percentile", rng=0
+    ).confidence_interval
+    mean = mean_of_groups(correct, sizes)
+    assert mean.low == pytest.approx(reference.low, abs=5e-4)
+    assert mean.high == pytest.approx(reference.high, abs=5e-4)
+    assert mean.high - mean.low == pytest.approx(reference.high - reference.low, rel=0.06)

@@ -1,0 +1,247 @@
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from fairlearn.metrics import MetricFrame
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, recall_score
+from torch import Tensor
+
+from crossbias.errors import CrossbiasError
+from crossbias.types import UNKNOWN
+from crossbias.verify import NO_SAMPLES, Metrics, count, wilson
+
+CLASSES, BIASES = ("cat", "dog", "hen"), ("lawn", "sofa", "sea", "snow")
+ALIGNED = torch.eye(3, 4, dtype=torch.bool)
+Sample = tuple[int, int, int]
+
+
+def metrics_of(
+    targets: Tensor, biases: Tensor, predictions: Tensor, alignment: Tensor = ALIGNED
+) -> Metrics:
+    sizes = {"num_classes": len(CLASSES), "num_biases": len(BIASES)}
+    counts = count(targets, biases, predictions, **sizes)
+    return Metrics.from_counts(counts, alignment=alignment, classes=CLASSES, biases=BIASES)
+
+
+def random_split(seed: int, absent: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Skewed groups; with ``absent``, a whole class, a whole bias and one more group are missing.
+
+    The missing ones have low numbers, so that a method that numbers only what it sees is off.
+    """
+    draw = np.random.default_rng(seed)
+    targets, biases = draw.integers(0, 3, 400), draw.choice(4, 400, p=[0.1, 0.5, 0.3, 0.1])
+    predictions = np.where(draw.random(400) < 0.6, targets, draw.integers(0, 3, 400))
+    if absent:
+        keep = (targets != 0) & (biases != 1) & ~((targets == 1) & (biases == 0))
+        targets, biases, predictions = targets[keep], biases[keep], predictions[keep]
+    return torch.tensor(targets), torch.tensor(biases), torch.tensor(predictions)
+
+
+@pytest.mark.parametrize("absent", [False, True], ids=["all groups", "absent groups"])
+@pytest.mark.parametrize("seed", range(3))
+def test_metrics_equal_fairlearn(seed: int, absent: bool) -> None:
+    targets, biases, predictions = random_split(seed, absent)
+    metrics = metrics_of(targets, biases, predictions)
+    features = {"target": targets.numpy(), "bias": biases.numpy()}
+    frame = MetricFrame(
+        metrics=accuracy_score,
+        y_true=targets.numpy(),
+        y_pred=predictions.numpy(),
+        sensitive_features=features,
+    )
+    reference = frame.by_group.dropna()
+    for (row, column), accuracy in frame.by_group.items():
+        ours = metrics.by_group[row][column]
+        assert ours.value == pytest.approx(accuracy, nan_ok=True)
+    assert sum(group.accuracy.n > 0 for group in metrics.groups) == len(reference)
+    assert metrics.overall.value == pytest.approx(frame.overall)
+    assert metrics.unbiased is not None
+    assert metrics.unbiased.value == pytest.approx(reference.mean())
+    assert metrics.worst_group is not None
+    assert metrics.worst_group.accuracy.value == pytest.approx(frame.group_min())
+    row, column = reference.idxmin()
+    assert metrics.worst_group[:2] == (CLASSES[row], BIASES[column])
+
+
+@pytest.mark.parametrize("absent", [False, True], ids=["all groups", "absent groups"])
+def test_metrics_equal_scikit_learn(absent: bool) -> None:
+    targets, biases, predictions = random_split(7, absent)
+    metrics = metrics_of(targets, biases, predictions)
+    recall = recall_score(
+        targets, predictions, labels=[0, 1, 2], average=None, zero_division=np.nan
+    )
+    assert [accuracy.value for accuracy in metrics.per_class] == pytest.approx(recall, nan_ok=True)
+    for part, chosen in (
+        (metrics.aligned, targets == biases),
+        (metrics.conflicting, targets != biases),
+    ):
+        reference = accuracy_score(targets[chosen], predictions[chosen])
+        assert part is not None
+        assert part.value == pytest.approx(reference)
+        assert part == wilson(int((targets == predictions)[chosen].sum()), int(chosen.sum()))
+
+
+def test_batches_with_absent_groups_give_the_metrics_of_the_whole() -> None:
+    targets, biases, predictions = random_split(3, absent=False)
+    order = torch.argsort(targets * 4 + biases)  # every batch holds one or two groups
+    sizes = {"num_classes": 3, "num_biases": 4}
+    counts = sum(
+        count(targets[rows], biases[rows], predictions[rows], **sizes) for rows in order.split(7)
+    )
+    summed = Metrics.from_counts(counts, alignment=ALIGNED, classes=CLASSES, biases=BIASES)
+    assert summed == metrics_of(targets, biases, predictions)
+
+
+def every_group_once() -> tuple[Tensor, Tensor]:
+    pairs = torch.cartesian_prod(torch.arange(3), torch.arange(4))
+    return pairs[:, 0], pairs[:, 1]
+
+
+def test_a_model_that_follows_the_bias_is_right_where_aligned_and_wrong_where_conflicting() -> None:
+    targets, biases = every_group_once()
+    metrics = metrics_of(targets, biases, predictions=biases % 3)
+    assert metrics.aligned == wilson(3, 3)
+    # Bias value 3 goes along with no class; following it answers 0, right for class 0 alone.
+    assert metrics.conflicting == wilson(1, 9)
+    two_by_two = count(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0]), torch.tensor([0, 1, 0]),
+                       num_classes=2, num_biases=2)  # fmt: skip
+    table = torch.eye(2, dtype=torch.bool)
+    follows = Metrics.from_counts(two_by_two, alignment=table, classes="ab", biases="xy")
+    assert follows.aligned is not None
+    assert follows.conflicting is not None
+    assert (follows.aligned.value, follows.conflicting.value) == (1.0, 0.0)
+
+
+def test_a_perfect_model_is_perfect_everywhere_and_a_constant_one_right_for_its_class() -> None:
+    targets, biases = every_group_once()
+    perfect = metrics_of(targets, biases, targets)
+    assert {group.accuracy.value for group in perfect.groups} == {1.0}
+    constant = metrics_of(targets, biases, torch.full_like(targets, 2))
+    assert [accuracy.value for accuracy in constant.per_class] == [0.0, 0.0, 1.0]
+    assert constant.unbiased is not None
+    assert constant.unbiased.value == pytest.approx(1 / 3)
+
+
+def test_unbiased_counts_a_rare_group_as_much_as_a_common_one() -> None:
+    targets = torch.zeros(101, dtype=torch.int64)
+    biases = torch.tensor([0] * 100 + [1])
+    metrics = metrics_of(targets, biases, predictions=biases)
+    assert metrics.unbiased is not None
+    assert metrics.unbiased.value == 0.5
+    assert metrics.overall.value == 100 / 101
+
+
+def test_of_equally_bad_groups_the_first_is_the_worst() -> None:
+    targets, biases = every_group_once()
+    wrong = (targets + 1) % 3
+    for order in (torch.arange(12), torch.arange(12).flip(0)):
+        metrics = metrics_of(targets[order], biases[order], wrong[order])
+        assert metrics.worst_group is not None
+        assert metrics.worst_group[:2] == ("cat", "lawn")
+
+
+def test_samples_of_unknown_bias_count_overall_and_per_class_only() -> None:
+    targets, biases, predictions = random_split(5, absent=False)
+    known = metrics_of(targets, biases, predictions)
+    extra = torch.zeros(50, dtype=torch.int64)
+    both = metrics_of(
+        torch.cat([targets, extra]),
+        torch.cat([biases, extra + UNKNOWN]),
+        torch.cat([predictions, extra + 1]),  # all wrong
+    )
+    assert both.overall.n == known.overall.n + 50
+    assert both.overall.value < known.overall.value
+    assert both.per_class[0].n == known.per_class[0].n + 50
+    for name in ("aligned", "conflicting", "unbiased", "worst_group", "groups"):
+        assert getattr(both, name) == getattr(known, name)
+
+
+@pytest.mark.parametrize("biases", [(), BIASES], ids=["no attribute", "no label known"])
+def test_without_known_biases_only_overall_and_per_class_exist(biases: tuple[str, ...]) -> None:
+    targets, unknown = torch.tensor([0, 1, 2]), torch.full((3,), UNKNOWN)
+    counts = count(targets, unknown, targets, num_classes=3, num_biases=len(biases))
+    table = torch.zeros(3, len(biases), dtype=torch.bool)
+    metrics = Metrics.from_counts(counts, alignment=table, classes=CLASSES, biases=biases)
+    assert metrics.overall.value == 1.0
+    assert [accuracy.n for accuracy in metrics.per_class] == [1, 1, 1]
+    assert metrics.aligned is metrics.conflicting is metrics.unbiased is metrics.worst_group is None
+    assert all(group.accuracy is NO_SAMPLES for group in metrics.groups)
+    assert Metrics.from_json(through_text(metrics)) == metrics
+
+
+def test_a_split_without_conflicting_samples_has_none_rather_than_an_accuracy() -> None:
+    targets = torch.tensor([0, 1, 2])
+    metrics = metrics_of(targets, targets, targets)
+    assert metrics.conflicting is NO_SAMPLES
+    assert metrics.aligned == wilson(3, 3)
+
+
+def test_the_alignment_table_decides_what_is_aligned() -> None:
+    targets, biases, predictions = random_split(1, absent=False)
+    metrics = metrics_of(targets, biases, predictions)
+    swapped = metrics_of(targets, biases, predictions, ~ALIGNED)
+    assert (swapped.aligned, swapped.conflicting) == (metrics.conflicting, metrics.aligned)
+
+
+def through_text(metrics: Metrics) -> dict[str, object]:
+    value: dict[str, object] = json.loads(json.dumps(metrics.to_json(), allow_nan=False))
+    return value
+
+
+samples = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(UNKNOWN, 3), st.integers(0, 2)), max_size=30
+)
+
+
+@given(samples)
+def test_metrics_survive_json_exactly(rows: list[Sample]) -> None:
+    targets, biases, predictions = torch.tensor(rows, dtype=torch.int64).reshape(-1, 3).T
+    metrics = metrics_of(targets, biases, predictions)
+    assert Metrics.from_json(through_text(metrics)) == metrics
+
+
+def test_json_names_every_cell_and_has_null_for_an_empty_one() -> None:
+    value = through_text(metrics_of(*random_split(2, absent=True)))
+    assert value["classes"] == list(CLASSES)
+    assert value["biases"] == list(BIASES)
+    assert value["aligned_groups"] == ALIGNED.tolist()
+    groups = value["groups"]
+    assert isinstance(groups, list)
+    assert [(group["target"], group["bias"]) for group in groups] == [
+        (target, bias) for target in CLASSES for bias in BIASES
+    ]
+    assert groups[0] == {"target": "cat", "bias": "lawn", "value": None, "low": None,
+                         "high": None, "n": 0}  # fmt: skip
+    assert all(group["n"] > 0 or group["value"] is None for group in groups)
+    worst = value["worst_group"]
+    assert isinstance(worst, dict)
+    assert {"target", "bias", "value", "low", "high", "n"} == set(worst)
+    assert not math.isnan(worst["value"])
+
+
+@pytest.mark.parametrize("key", ["overall", "groups", "per_class", "biases", "aligned_groups"])
+def test_json_that_lacks_a_part_is_refused(key: str) -> None:
+    value = through_text(metrics_of(*random_split(2, absent=False)))
+    shorter = value[key][:-1] if isinstance(value[key], list) else []
+    for damaged in (
+        {name: part for name, part in value.items() if name != key},
+        value | {key: shorter},
+    ):
+        with pytest.raises(CrossbiasError, match="not metrics of a split"):
+            Metrics.from_json(damaged)
+
+
+def test_json_with_a_narrow_alignment_row_is_refused() -> None:
+    value = through_text(metrics_of(*random_split(2, absent=False)))
+    with pytest.raises(CrossbiasError, match="differ in size"):
+        Metrics.from_json(value | {"aligned_groups": [[True] * 3] * 3})
+
+
+def test_counts_that_do_not_fit_the_names_are_refused() -> None:
+    counts = torch.zeros(3, 4, 3, dtype=torch.int64)  # lacks the column of unknown biases
+    with pytest.raises(ValueError, match="do not fit 3 classes and 4 bias values"):
+        Metrics.from_counts(counts, alignment=ALIGNED, classes=CLASSES, biases=BIASES)
