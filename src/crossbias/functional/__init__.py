@@ -1,1 +1,25 @@
-"""functional."""
+"""The papers' mathematics as pure functions of tensors, usable in any training loop."""
+
+from crossbias.functional.attribution import cam, intrinsic_weight
+from crossbias.functional.directions import vmf_log_density
+from crossbias.functional.gradients import head_gradient_norm
+from crossbias.functional.kernels import hsic, median_bandwidth
+from crossbias.functional.objectives import (
+    generalized_cross_entropy,
+    negative_conditional_entropy,
+)
+from crossbias.functional.regularizers import end_terms
+from crossbias.functional.reversal import gradient_reversal
+
+__all__ = [
+    "cam",
+    "end_terms",
+    "generalized_cross_entropy",
+    "gradient_reversal",
+    "head_gradient_norm",
+    "hsic",
+    "intrinsic_weight",
+    "median_bandwidth",
+    "negative_conditional_entropy",
+    "vmf_log_density",
+]

@@ -1,0 +1,93 @@
+"""Where a network with average pooling and a linear head looks, and where it should."""
+
+import torch
+from torch import Tensor
+
+from crossbias.functional.precision import at_least_float32, no_autocast
+
+
+def cam(maps: Tensor, weight: Tensor, target: Tensor) -> Tensor:
+    r"""Grad-CAM (Selvaraju et al., ICCV 2017) of a pooled linear head, in closed form.
+
+    Where the logits are a linear layer of the average-pooled maps, the gradient of logit
+    :math:`y` with respect to every position of map :math:`k` is :math:`w_{yk} / hw`, so up to
+    that constant, which the normalization removes,
+
+    .. math:: E_n = \frac{\mathrm{ReLU}(w_y \cdot z_n)}{\max_m \mathrm{ReLU}(w_y \cdot z_m)}
+
+    This is :math:`E(z)` of IE (Park et al., CVPR 2024); its gradient needs no second backward.
+
+    Args:
+        maps: ``(B, D, h, w)`` what is pooled into the head's input, :math:`z`.
+        weight: ``(K, D)`` the head's weight.
+        target: ``(B,)`` the class to explain, for each sample.
+
+    Returns:
+        ``(B, h, w)`` in [0, 1], in float32 or better; all zeros where no position speaks for
+        the class.
+
+    >>> maps = torch.tensor([[[[1.0, 2.0, -4.0]]]])
+    >>> weight = torch.tensor([[1.0], [-1.0]])
+    >>> cam(maps, weight, torch.tensor([0]))
+    tensor([[[0.5000, 1.0000, 0.0000]]])
+    >>> cam(maps, weight, torch.tensor([1]))
+    tensor([[[0., 0., 1.]]])
+    """
+    with no_autocast(maps):
+        rows = at_least_float32(weight)[target]  # (B, D)
+        evidence = torch.einsum("bdhw,bd->bhw", at_least_float32(maps), rows).relu()
+    peak = evidence.amax((1, 2), keepdim=True)
+    return evidence / peak.masked_fill(peak == 0, 1)
+
+
+@torch.no_grad()
+def intrinsic_weight(
+    maps: Tensor, partner_maps: Tensor, cam: Tensor, partner_cam: Tensor, *, tau: float
+) -> Tensor:
+    r"""Intrinsic feature enhancement weight of IE (Park et al., CVPR 2024), eqs. 4-6.
+
+    For each position :math:`n` of a sample, :math:`i^*` is the position of its partner, a
+    bias-negative sample of the same class, with the most similar feature
+    (:math:`i^* = \arg\max_i z^{BN}_i \cdot z_n`), and
+
+    .. math:: c_n = \frac{z^{BN}_{i^*} \cdot z_n}{\max_{i,j} z^{BN}_i \cdot z_j}, \qquad
+        r_n = \Big(\frac{2 E^{BN}_{i^*}}{E^{BN}_{i^*} + E_n}\Big)^\tau, \qquad
+        \mathrm{IE}_n = \max(c_n r_n, 1)
+
+    The paper leaves open what holds where nothing is alike or nothing is looked at: if no two
+    features have a positive product, :math:`c = 0`, and where both explanation maps are 0,
+    :math:`r = 0`; the weight is 1 there. No gradient flows through the weight, since it says
+    where to look and is not itself to be optimized.
+
+    Args:
+        maps: ``(B, D, h, w)`` features :math:`z` of the samples.
+        partner_maps: ``(B, D, h', w')`` features :math:`z^{BN}` of their partners.
+        cam: ``(B, h, w)`` explanation maps :math:`E(z)`, non-negative (see ``cam``).
+        partner_cam: ``(B, h', w')`` explanation maps :math:`E(z^{BN})`.
+        tau: Amplification :math:`\tau`, at least 0.
+
+    Returns:
+        ``(B, h, w)`` weights between 1 and :math:`2^\tau`, in float32 or better.
+
+    Raises:
+        ValueError: ``tau`` is negative.
+
+    >>> maps = torch.tensor([[[[1.0, 2.0]]]])
+    >>> used, partner_used = torch.tensor([[[1.0, 0.25]]]), torch.tensor([[[0.0, 0.75]]])
+    >>> intrinsic_weight(maps, maps, used, partner_used, tau=2.0)
+    tensor([[[1.0000, 2.2500]]])
+    """
+    if not tau >= 0:
+        raise ValueError(f"tau of the intrinsic weight must be at least 0, got {tau}")
+    z, partner_z = at_least_float32(maps).flatten(2), at_least_float32(partner_maps).flatten(2)
+    with no_autocast(maps):
+        similarity = partner_z.mT @ z  # (B, partner's h'w', h w): z_i^BN . z_n
+    best, match = similarity.max(1)  # (B, hw): its value at i*, and i*
+    highest = best.amax(1, keepdim=True)
+    common = best / highest.masked_fill(highest <= 0, torch.inf)  # c, eq. 4
+    exploited = at_least_float32(cam).flatten(1)  # E(z)_n
+    partner_exploited = at_least_float32(partner_cam).flatten(1).gather(1, match)  # E(z^BN)_i*
+    together = partner_exploited + exploited
+    relative = 2 * partner_exploited / together.masked_fill(together == 0, 1)
+    weight = (common * relative**tau).clamp(min=1)  # eq. 6, with r of eq. 5
+    return weight.view_as(cam)
