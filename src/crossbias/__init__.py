@@ -1,1 +1,27 @@
-"""x."""
+"""Classifiers that learned a shortcut: find the bias, train without it, prove it is gone."""
+
+from crossbias.data import BiasedDataset
+from crossbias.errors import CrossbiasError
+from crossbias.methods import Method
+from crossbias.networks import Network, Recipe, as_network
+from crossbias.registry import create
+from crossbias.train.config import TrainConfig
+from crossbias.train.fit import Result, fit
+from crossbias.types import Batch, Output
+from crossbias.verify.predict import evaluate
+
+__all__ = [
+    "Batch",
+    "BiasedDataset",
+    "CrossbiasError",
+    "Method",
+    "Network",
+    "Output",
+    "Recipe",
+    "Result",
+    "TrainConfig",
+    "as_network",
+    "create",
+    "evaluate",
+    "fit",
+]

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,6 +33,7 @@ class BiasedDataset:
         std: Per-channel standard deviation, divided out of every batch.
         index: ``(n,)`` rows in the full training set; ``0..n-1`` if left out.
         full_size: Number of rows of the full set; per-sample tables have this length.
+        origin: How a named source made it: seed and options, for the record.
 
     >>> data = BiasedDataset(
     ...     inputs=torch.zeros(4, 2), targets=torch.tensor([0, 0, 1, 1]),
@@ -53,6 +55,7 @@ class BiasedDataset:
     std: tuple[float, ...] = (1.0,)
     index: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
     full_size: int = 0
+    origin: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         fill = object.__setattr__  # the dataclass is frozen; these are defaults, not changes

@@ -32,6 +32,7 @@ class Loader:
         workers: int,
         share: tuple[int, int] = (0, 1),
     ) -> None:
+        self.data = data
         self.device = device
         self.share = share
         self.workers = workers

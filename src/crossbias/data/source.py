@@ -1,12 +1,13 @@
 """Where data comes from: a named, parameterized maker of splits."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
-from crossbias.parameters import closest
+from crossbias.parameters import closest, parameters_of
 
 
 class Source(ABC):
@@ -37,4 +38,9 @@ class Source(ABC):
                 f"{self.name} has no split {split!r}{closest(split, self.splits)}; "
                 f"its splits are: {', '.join(self.splits)}"
             )
-        return self.make(split, root=None if root is None else Path(root), seed=seed)
+        data = self.make(split, root=None if root is None else Path(root), seed=seed)
+        return replace(data, origin={"seed": seed} | self.options())
+
+    def options(self) -> dict[str, Any]:
+        """The constructor's keywords and their values."""
+        return {name: getattr(self, name) for name in parameters_of(type(self))}

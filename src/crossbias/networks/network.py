@@ -1,7 +1,5 @@
 """Network: a body, average pooling and a linear head, with everything from one forward."""
 
-from typing import cast
-
 from torch import Tensor, nn
 
 from crossbias.errors import CrossbiasError
@@ -62,4 +60,4 @@ def _pooled(found: Tensor | tuple[Tensor | None, Tensor]) -> tuple[Tensor | None
         return found
     if found.ndim == 2:
         return None, found
-    return found, cast(Tensor, found.flatten(2).mean(2))  # (B, D, ...) -> (B, D)
+    return found, found.flatten(2).mean(2)  # (B, D, ...) -> (B, D)

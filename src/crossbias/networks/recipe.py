@@ -100,7 +100,8 @@ def _own_factory(found: Callable[..., nn.Module]) -> Callable[..., Network]:
 def _timm_names() -> list[str]:
     import timm
 
-    return timm.list_models()  # type: ignore[no-any-return]
+    names: list[str] = timm.list_models()
+    return names
 
 
 def _timm_factory(name: str) -> Callable[..., Network]:

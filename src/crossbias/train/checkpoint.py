@@ -44,7 +44,7 @@ def packed(state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def restore(state: dict[str, Any], saved: dict[str, Any], path: Path) -> None:
+def restore(state: dict[str, Any], saved: dict[str, Any], path: Path | str) -> None:
     """Put saved values back into a method's networks, optimizers and tensors.
 
     Raises:

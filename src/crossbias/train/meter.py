@@ -36,10 +36,10 @@ class Meter:
     def first_bad_step(self) -> tuple[int, dict[str, float]] | None:
         """The first step, from 0, with a loss that is not finite, and its losses."""
         rows = self.rows[: self.filled].cpu()
-        bad = (~torch.isfinite(rows)).any(1).nonzero() if self.filled else []
-        if len(bad) == 0:
+        bad = (~torch.isfinite(rows)).flatten(1).any(1) if self.filled else torch.zeros(0)
+        if not bad.any():
             return None
-        step = int(bad[0])
+        step = int(bad.nonzero()[0])
         return step, dict(zip(self.names, rows[step].tolist(), strict=True))
 
     def state(self) -> dict[str, list[str] | Tensor]:

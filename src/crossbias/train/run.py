@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.strategies import DDPStrategy
+from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -272,7 +272,7 @@ class Run:
             stack.enter_context(global_randomness_kept(self.device))
             if self.device.type == "cuda":
                 stack.enter_context(torch.backends.cudnn.flags(enabled=True, benchmark=True))
-                stream = torch.cuda.Stream(self.device)
+                stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
                 stream.wait_stream(torch.cuda.current_stream(self.device))
                 stack.enter_context(torch.cuda.stream(stream))
                 stack.callback(stream.synchronize)

@@ -88,6 +88,12 @@ class Metrics:
         rows = range(len(self.classes))
         return tuple(tuple(cells[row * width : (row + 1) * width]) for row in rows)
 
+    def summary(self) -> dict[str, float]:
+        """The accuracies as plain numbers; those that need bias labels only where there are any."""
+        named = {"accuracy": self.overall, **{name: getattr(self, name) for name in _NEED_LABELS}}
+        named["worst_group"] = self.worst_group and self.worst_group.accuracy
+        return {name: part.value for name, part in named.items() if part is not None and part.n}
+
     def to_json(self) -> dict[str, Any]:
         """The metrics as a JSON object; ``from_json`` restores them exactly."""
         parts = {name: getattr(self, name) for name in _NEED_LABELS}

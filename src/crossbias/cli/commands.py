@@ -1,0 +1,186 @@
+"""The commands: names and options in, calls of the library, tables out."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from crossbias.cli import tables
+from crossbias.cli.progress import LiveProgress, PlainProgress
+from crossbias.errors import CrossbiasError
+from crossbias.experiment import Experiment, load_trained
+from crossbias.train.progress import Progress
+
+app = typer.Typer(
+    help="Classifiers that learned a shortcut: train without it, prove it is gone, show it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Settings = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")]
+
+
+class Listed(StrEnum):
+    """What can be listed."""
+
+    methods = "methods"
+    data = "data"
+    networks = "networks"
+
+
+@app.callback()
+def everything(
+    debug: Annotated[bool, typer.Option(help="Show tracebacks of errors.")] = False,
+) -> None:
+    """Classifiers that learned a shortcut: train without it, prove it is gone, show it."""
+
+
+@app.command()
+def train(
+    data: Annotated[str | None, typer.Option(help="Data set, as in `crossbias list data`.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Method, as in `crossbias list methods`.")
+    ] = None,
+    network: Annotated[
+        str | None, typer.Option(help="Network; the data set's own if left out.")
+    ] = None,
+    bias: Annotated[str | None, typer.Option(help="The attribute that is the bias.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Hyper-parameter of the method."),
+    ] = None,
+    data_set: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the data set.")
+    ] = None,
+    network_set: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the network.")
+    ] = None,
+    train_set: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Any setting of the training, see the docs."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with [method], [data], [network], [train].")
+    ] = None,
+    root: Annotated[Path | None, typer.Option(help="Folder of the data set's files.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the training data.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Samples in an update.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the training.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print results only.")] = False,
+) -> None:
+    """Train one method on one data set, judge it on the test splits, keep the run in a folder."""
+    if resume and out is None:
+        raise CrossbiasError("--resume needs the folder of the run: --out runs/NAME")
+    start = Experiment.from_run(out) if resume and out else Experiment()
+    start = Experiment.from_toml(config) if config else start
+    common = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed, "device": device}
+    experiment = start.updated(
+        method=_given(name=method) | _parsed(set_),
+        data=_given(name=data, bias=bias, root=root and str(root)) | _parsed(data_set),
+        network=_given(name=network) | _parsed(network_set),
+        train=_given(**common) | _parsed(train_set),
+    )
+    folder = out or _default_folder(experiment)
+    result = experiment.run(folder, resume=resume, progress=_progress(quiet))
+    console = Console()
+    tables.print_metrics(console, {str(folder): result.metrics})
+    console.print(f"run: {folder}  report: crossbias report {folder} -o report.html", markup=False)
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    split: Annotated[
+        list[str] | None, typer.Option(help="Split; all test splits if not given.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Another data set with the same classes.")
+    ] = None,
+    data_set: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the data set.")
+    ] = None,
+) -> None:
+    """Judge the model of a run again, on the same or on other data; the run is not changed."""
+    from crossbias.verify.predict import evaluate as judge
+
+    trained, network = load_trained(run)
+    experiment = trained.updated(data=_given(name=data) | _parsed(data_set))
+    alignment = trained.split("train").alignment()
+    splits = split or list(experiment.source().test_splits)
+    found = {name: judge(network, experiment.split(name), alignment=alignment) for name in splits}
+    tables.print_metrics(Console(), {str(run): found})
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path(
+        "report.html"
+    ),
+) -> None:
+    """Write one self-contained HTML page that compares runs."""
+    from crossbias.report import write_report
+
+    write_report(runs, output)
+    Console().print(f"wrote {output}", markup=False)
+
+
+@app.command(name="list")
+def list_(what: Annotated[Listed, typer.Argument(help="What to list.")]) -> None:
+    """List methods, data sets or networks with their parameters."""
+    show = {
+        Listed.methods: tables.print_methods,
+        Listed.data: tables.print_data,
+        Listed.networks: tables.print_networks,
+    }
+    show[what](Console())
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder of the four runs.")] = Path("runs/demo"),
+    seed: Annotated[int, typer.Option(help="Seed of the trainings.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print results only.")] = False,
+) -> None:
+    """Train four methods on drawn digits whose background gives the answer away; compare them."""
+    from crossbias.demo import run_demo
+
+    console = Console()
+    results = run_demo(out, seed=seed, progress=_progress(quiet))
+    metrics = {name: {"test": result.metrics["test"]} for name, result in results.items()}
+    tables.print_metrics(console, metrics)
+    console.print(f"report: {out / 'report.html'}", markup=False)
+
+
+def _progress(quiet: bool) -> Progress:
+    console = Console(stderr=True)
+    if quiet:
+        return Progress()
+    return LiveProgress(console) if console.is_terminal else PlainProgress(console)
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """Options that were not given never override anything."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _parsed(settings: list[str] | None) -> dict[str, str]:
+    for setting in settings or []:
+        if "=" not in setting:
+            raise CrossbiasError(f"a setting is written NAME=VALUE, got {setting!r}")
+    pairs = [setting.partition("=") for setting in settings or []]
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _default_folder(experiment: Experiment) -> Path:
+    parts = (experiment.data, experiment.method)
+    names = [str(part.get("name", "unnamed")).replace(":", "-") for part in parts]
+    return Path("runs") / "-".join([*names, str(experiment.train.get("seed", 0))])

@@ -1,0 +1,95 @@
+"""Training on the terminal: one live line, or plain lines where there is no terminal."""
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from crossbias.train.meter import in_words
+from crossbias.train.progress import Progress
+
+
+class PlainProgress(Progress):
+    """One line an epoch."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.stage, self.epochs = "", 0
+
+    def begin(self, stage: str, epochs: int, epoch_steps: int) -> None:
+        """Remember what is trained."""
+        self.stage, self.epochs = stage, epochs
+
+    def end_epoch(self, record: dict[str, Any]) -> None:
+        """Print the epoch's line."""
+        self._print(self._line(record))
+
+    def note(self, text: str) -> None:
+        """Print it."""
+        self._print(text)
+
+    def _line(self, record: dict[str, Any]) -> str:
+        parts = [f"{self.stage} {record['epoch']}/{self.epochs}", in_words(record["losses"])]
+        parts += [_validation(record["validation"])] if record["validation"] else []
+        return "  ".join([*parts, f"{record['samples_per_second']:,.0f} samples/s"])
+
+    def _print(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveProgress(PlainProgress):
+    """One line that changes in place; only a stage's last one stays."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self.live: Live | None = None
+        self.validation = ""
+
+    def begin(self, stage: str, epochs: int, epoch_steps: int) -> None:
+        """Show the line."""
+        super().begin(stage, epochs, epoch_steps)
+        self.epoch_steps, self.started, self.first = epoch_steps, time.monotonic(), -1
+        self.live = Live(console=self.console, transient=True, refresh_per_second=4)
+        self.live.start()
+
+    def advance(self, epoch: int, step: int, losses: dict[str, float], rate: float) -> None:
+        """Change the line."""
+        done = epoch * self.epoch_steps + step
+        self.first = done if self.first < 0 else self.first
+        line = f"{self.stage} {epoch + 1}/{self.epochs}  {in_words(losses)}{self.validation}"
+        self._show(f"{line}  {rate:,.0f} samples/s  {self._left(done)}")
+
+    def end_epoch(self, record: dict[str, Any]) -> None:
+        """Remember the validation; leave the last epoch's line standing."""
+        if record["validation"]:
+            self.validation = f"  {_validation(record['validation'])}"
+        self._show(self._line(record))
+        if record["epoch"] == self.epochs:
+            self.close()
+            self._print(self._line(record))
+
+    def close(self) -> None:
+        """Take the live line away."""
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
+
+    def _show(self, text: str) -> None:
+        if self.live is not None:
+            self.live.update(Text(text, overflow="ellipsis", no_wrap=True))
+
+    def _left(self, done: int) -> str:
+        passed = time.monotonic() - self.started
+        if done <= self.first:
+            return ""
+        seconds = passed * (self.epochs * self.epoch_steps - done) / (done - self.first)
+        return f"{int(seconds) // 60}:{int(seconds) % 60:02d} left"
+
+
+def _validation(values: dict[str, float]) -> str:
+    shown = {"accuracy": "validation", "worst_group": "worst group"}
+    return ", ".join(
+        f"{shown[name]} {100 * value:.1f} %" for name, value in values.items() if name in shown
+    )

@@ -1,0 +1,137 @@
+"""An experiment by names: what a config file or a command line says, and how it is run."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from crossbias.data import BiasedDataset, Source, create_source, find_source
+from crossbias.errors import CrossbiasError
+from crossbias.networks import Network, Recipe
+from crossbias.parameters import closest, parameters_of
+from crossbias.registry import create_method
+from crossbias.storage import read_json
+from crossbias.train.config import TrainConfig
+from crossbias.train.fit import Result, train_run
+from crossbias.train.folder import RunFolder
+from crossbias.train.progress import Progress
+
+_TABLES = ("method", "data", "network", "train")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Method, data, network and training, each a flat table of names and values.
+
+    Args:
+        method: ``name`` and hyper-parameters.
+        data: ``name`` and options; ``seed``, ``root`` and ``bias`` are known to every data set.
+        network: ``name`` and options; the data set's own network if left out.
+        train: Fields of ``TrainConfig``.
+    """
+
+    method: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    network: Mapping[str, Any] = field(default_factory=dict)
+    train: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_toml(cls, path: Path) -> "Experiment":
+        """An experiment from a file with the tables [method], [data], [network] and [train]."""
+        try:
+            tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise CrossbiasError(f"cannot read {path}: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise CrossbiasError(f"{path} is not TOML: {error}") from error
+        for name, table in tables.items():
+            if name not in _TABLES or not isinstance(table, dict):
+                raise CrossbiasError(
+                    f"{path} has {name!r}{closest(name, _TABLES)}; "
+                    f"its tables may be: {', '.join(f'[{table}]' for table in _TABLES)}"
+                )
+        return cls(**tables)
+
+    @classmethod
+    def from_run(cls, folder: Path) -> "Experiment":
+        """The experiment that a run folder holds."""
+        config = read_json(RunFolder(folder).config)
+        if config["network"]["name"] is None:
+            raise CrossbiasError(
+                f"the network of {folder} was made in Python, not by name; continue it there: "
+                f"crossbias.fit(..., folder={str(folder)!r}, resume=True)"
+            )
+        data = {name: value for name, value in config["data"].items() if name != "hashes"}
+        return cls(config["method"], data, config["network"], config["train"])
+
+    def updated(self, **tables: Mapping[str, Any]) -> "Experiment":
+        """A copy with values of some tables replaced; another name drops that table's options."""
+        merged = {}
+        for table, values in tables.items():
+            old = getattr(self, table)
+            same = "name" not in values or values["name"] == old.get("name", values["name"])
+            merged[table] = {**old, **values} if same else dict(values)
+        return replace(self, **merged)
+
+    def source(self) -> Source:
+        """The data source, its options checked."""
+        if "name" not in self.data:
+            raise CrossbiasError("no data set is named; pass --data, or [data] name = in the file")
+        kept = {name: value for name, value in self.data.items() if name not in _FOR_ALL}
+        if "bias" in self.data and not self._bias_is_attribute():
+            kept["bias"] = self.data["bias"]
+        return create_source(self.data["name"], **kept)
+
+    def split(self, name: str) -> BiasedDataset:
+        """One split, with the bias the experiment names."""
+        data = self.source().load(name, root=self.data.get("root"), seed=self._data_seed())
+        return data.with_bias(self.data["bias"]) if self._bias_is_attribute() else data
+
+    def recipe(self) -> Recipe:
+        """The network, by default the data set's own."""
+        options = {name: value for name, value in self.network.items() if name != "name"}
+        return Recipe(self.network.get("name") or self.source().network, options)
+
+    def run(self, out: Path, *, resume: bool = False, progress: Progress | None = None) -> Result:
+        """Train, judge on every test split, and leave a finished run folder."""
+        if "name" not in self.method:
+            raise CrossbiasError(
+                "no method is named; pass --method, or [method] name = in the file"
+            )
+        method = create_method(**self.method)
+        source, config = self.source(), TrainConfig.from_dict(self.train)
+        validation = self.split("validation") if "validation" in source.splits else None
+        result = train_run(
+            method, self.split("train"), validation, network=self.recipe(), config=config,
+            folder=out, resume=resume, progress=progress,
+        )  # fmt: skip
+        result.evaluate(*(self.split(name) for name in source.test_splits))
+        result.finish()
+        return result
+
+    def _bias_is_attribute(self) -> bool:
+        """Whether ``bias`` chooses among the data's attributes; else it is the source's option."""
+        kind = find_source(self.data["name"])
+        return self.data.get("bias") is not None and "bias" not in parameters_of(kind)
+
+    def _data_seed(self) -> int:
+        seed = self.data.get("seed", 0)
+        try:
+            return int(seed)
+        except ValueError:
+            raise CrossbiasError(f"seed of the data must be a whole number, got {seed!r}") from None
+
+
+_FOR_ALL = ("name", "seed", "root", "bias")
+
+
+def load_trained(folder: Path) -> tuple[Experiment, Network]:
+    """The experiment and the trained network of a run folder."""
+    experiment = Experiment.from_run(folder)
+    state = RunFolder(folder).load_network("model")
+    if state is None:
+        raise CrossbiasError(f"{folder} has no trained model; finish the run first")
+    network = experiment.recipe().build(experiment.split("train"))
+    network.load_state_dict(state)
+    return experiment, network.eval()

@@ -1,0 +1,51 @@
+"""What a result was made with."""
+
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from crossbias.train.devices import in_words
+
+
+def environment(device: torch.device) -> dict[str, str]:
+    """Versions and hardware, for the record."""
+    return {
+        "crossbias": crossbias_version(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "platform": platform.platform(terse=True),
+        "device": in_words(device),
+    }
+
+
+def crossbias_version() -> str:
+    """The installed version; that of a source tree on the path is not known."""
+    try:
+        return version("crossbias")
+    except PackageNotFoundError:
+        return "source"
+
+
+def source_commit() -> str | None:
+    """The commit of crossbias where it runs from a git checkout, marked if it was changed."""
+    here = Path(__file__).parent
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        found = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True)
+        inside = subprocess.run(
+            ["git", "ls-files", "--error-unmatch", __file__],
+            cwd=here, capture_output=True, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found.stdout.strip() if inside.returncode == 0 else None
+
+
+def command_line() -> str:
+    """The command that is running, as a person would type it again."""
+    program = Path(sys.argv[0]).name
+    return " ".join([program, *sys.argv[1:]])

@@ -1,0 +1,252 @@
+"""fit: train a method on data, in one call."""
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from crossbias.data.dataset import BiasedDataset
+from crossbias.errors import CrossbiasError
+from crossbias.methods import METHODS, Method
+from crossbias.networks import Network, Recipe, as_network
+from crossbias.parameters import validated
+from crossbias.registry import name_of
+from crossbias.storage import read_json, write_json
+from crossbias.train.config import TrainConfig
+from crossbias.train.environment import (
+    command_line,
+    crossbias_version,
+    environment,
+    source_commit,
+)
+from crossbias.train.folder import RunFolder
+from crossbias.train.interrupts import Interrupts
+from crossbias.train.progress import Progress
+from crossbias.verify import Metrics, Predictions, save_predictions
+from crossbias.verify.predict import metrics_of, predict
+
+
+@dataclass
+class Result:
+    """A finished training.
+
+    Args:
+        network: The trained network, in evaluation mode, on the device it was trained on.
+        metrics: Metrics by split; ``fit`` fills in ``validation``, ``evaluate`` the rest.
+        folder: The run folder, if there is one; of several processes only one writes it.
+        config: What the run folder's ``config.json`` holds.
+        alignment: Which (target, bias) groups were aligned in the training data.
+    """
+
+    network: Network
+    metrics: dict[str, Metrics]
+    folder: Path | None
+    config: dict[str, Any]
+    alignment: Tensor
+    _predictions: dict[str, Predictions] = field(default_factory=dict, repr=False)
+
+    def evaluate(self, *splits: BiasedDataset) -> dict[str, Metrics]:
+        """Judge the network on data it was not trained on; the run folder keeps the answers.
+
+        Returns:
+            The metrics of these splits, by name.
+        """
+        for data in splits:
+            answers = predict(self.network, data, pictures=True)
+            self._predictions[data.split] = answers
+            self.metrics[data.split] = metrics_of(answers, data, self.alignment)
+        if self.folder is not None:
+            folder = RunFolder(self.folder)
+            save_predictions(folder.predictions, self._predictions)
+            write_json(
+                folder.metrics,
+                {split: metrics.to_json() for split, metrics in self.metrics.items()},
+            )
+        return {data.split: self.metrics[data.split] for data in splits}
+
+    def finish(self) -> None:
+        """Mark the run folder as finished; nothing is written to it afterwards."""
+        if self.folder is not None:
+            RunFolder(self.folder).finish()
+
+
+def fit(
+    method: Method,
+    train: BiasedDataset,
+    validation: BiasedDataset | None = None,
+    *,
+    network: Network | Recipe | nn.Module | str,
+    config: TrainConfig | None = None,
+    folder: Path | str | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Result:
+    """Train a method. The test split has no place here; give it to ``Result.evaluate``.
+
+    Args:
+        method: What to train, such as ``EnD(alpha=1.0, beta=1.0)``.
+        train: The training data.
+        validation: Data for validation and selection.
+        network: The classifier: a torch model (copied, never changed), a name such as
+            ``resnet18``, or a recipe.
+        config: How to train.
+        folder: Where to keep the run; nothing is written if not given.
+        resume: Continue the unfinished run in ``folder``.
+        progress: Who hears about it; nobody if not given.
+
+    Returns:
+        The trained network and its metrics on the validation data.
+    """
+    result = train_run(
+        method, train, validation, network=network, config=config, folder=folder, resume=resume,
+        progress=progress,
+    )  # fmt: skip
+    result.finish()
+    return result
+
+
+def train_run(
+    method: Method,
+    train: BiasedDataset,
+    validation: BiasedDataset | None,
+    *,
+    network: Network | Recipe | nn.Module | str,
+    config: TrainConfig | None,
+    folder: Path | str | None,
+    resume: bool,
+    progress: Progress | None,
+) -> Result:
+    """What ``fit`` does, up to ``Result.finish``: other splits can still be judged."""
+    from crossbias.train.run import Run  # the only import that brings Fabric
+
+    config = config or TrainConfig()
+    recipe = _as_recipe(network)
+    _check(method, train, validation, config)
+    with Interrupts() as interrupts:
+        run = Run(
+            train, network=recipe, config=config, validation=validation, progress=progress,
+            interrupts=interrupts,
+        )  # fmt: skip
+        record = _record(method, train, validation, recipe, config, run.device)
+        run.folder = _open(folder, record, resume, run.is_main)
+        try:
+            trained = method.fit(run)
+        except CrossbiasError:
+            _forget_if_unused(run.folder)
+            raise
+    path = run.folder.path if run.folder is not None and run.is_main else None
+    if run.folder is not None and path is not None:
+        run.folder.save_network("model", trained.state_dict())
+    result = Result(trained, {}, path, record, train.alignment())
+    if validation is not None:
+        result.evaluate(validation)
+    return result
+
+
+def _as_recipe(network: Network | Recipe | nn.Module | str) -> Network | Recipe:
+    if isinstance(network, str):
+        return Recipe(network)
+    return network if isinstance(network, Recipe) else as_network(network)
+
+
+def _check(
+    method: Method, train: BiasedDataset, validation: BiasedDataset | None, config: TrainConfig
+) -> None:
+    """Refuse what cannot work, before anything is trained or written."""
+    name = type(method).__name__
+    validated(type(method), method.hyperparameters(), name)
+    if not len(train):
+        raise CrossbiasError(f"{train.name} has no training samples")
+    if method.supervision == "bias labels" and not train.has_bias_labels:
+        free = [key for key, kind in METHODS.items() if kind.supervision != "bias labels"]
+        raise CrossbiasError(
+            f"{name} needs bias labels, but {train.name!r} has none; name the attribute that is "
+            f"the bias, or use a method that needs none: {', '.join(free)}"
+        )
+    if validation is not None and validation.classes != train.classes:
+        raise CrossbiasError(
+            f"the validation data has classes {', '.join(validation.classes)}, "
+            f"the training data {', '.join(train.classes)}"
+        )
+    if config.selection == "last":
+        return
+    if validation is None:
+        raise CrossbiasError(f"selection {config.selection!r} needs validation data")
+    if config.selection == "validation-worst-group" and not validation.has_bias_labels:
+        raise CrossbiasError(
+            "selection 'validation-worst-group' needs bias labels in the validation data; "
+            "use 'validation-accuracy' or 'last'"
+        )
+
+
+def _record(
+    method: Method,
+    train: BiasedDataset,
+    validation: BiasedDataset | None,
+    network: Network | Recipe,
+    config: TrainConfig,
+    device: torch.device,
+) -> dict[str, Any]:
+    """What the run is, for ``config.json``: enough to judge it and to do it again."""
+    hashes = {data.split: data.hash for data in (train, validation) if data is not None}
+    return {
+        "version": crossbias_version(),
+        "command": command_line(),
+        "commit": source_commit(),
+        "method": {"name": name_of(method)} | method.hyperparameters(),
+        "paper": method.paper,
+        "supervision": method.supervision,
+        "selection": config.selection,
+        "data": {"name": train.name} | dict(train.origin) | {"bias": train.bias, "hashes": hashes},
+        "network": _described(network),
+        "train": asdict(config),
+        "environment": environment(device),
+    }
+
+
+def _described(network: Network | Recipe) -> dict[str, Any]:
+    if isinstance(network, Recipe):
+        return {"name": network.name} | dict(network.options)
+    size = sum(parameter.numel() for parameter in network.parameters())
+    return {"name": None, "body": type(network.body).__name__, "parameters": size}
+
+
+def _open(
+    folder: Path | str | None, record: dict[str, Any], resume: bool, is_main: bool
+) -> RunFolder | None:
+    if folder is None:
+        if resume:
+            raise CrossbiasError("there is nothing to resume without a folder")
+        return None
+    path = Path(folder)
+    if not resume:
+        return RunFolder.create(path, record) if is_main else RunFolder(path)
+    opened = RunFolder.reopen(path)
+    _check_same(read_json(opened.config), record, path)
+    return opened
+
+
+def _check_same(saved: dict[str, Any], own: dict[str, Any], path: Path) -> None:
+    """A resumed run must be the same run; where it runs may differ."""
+    own = json.loads(json.dumps(own))  # tuples become lists, as in the file
+    for part in ("method", "data", "network", "train"):
+        for name in sorted({*saved[part], *own[part]} - _MAY_DIFFER):
+            if saved[part].get(name) != own[part].get(name):
+                raise CrossbiasError(
+                    f"the run in {path} was started with {part} {name} = "
+                    f"{saved[part].get(name)!r}, not {own[part].get(name)!r}; resume it as it "
+                    f"was, or start another in a new folder"
+                )
+
+
+_MAY_DIFFER = {"device", "processes", "workers", "resident_bytes", "cuda_graphs", "compile", "root"}
+
+
+def _forget_if_unused(folder: RunFolder | None) -> None:
+    """Remove the folder of a run that was refused before it did anything."""
+    if folder is not None and {entry.name for entry in folder.path.iterdir()} == {"config.json"}:
+        shutil.rmtree(folder.path)
