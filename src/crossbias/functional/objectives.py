@@ -34,7 +34,7 @@ def generalized_cross_entropy(logits: Tensor, target: Tensor, *, q: float) -> Te
     if not 0 < q <= 1:
         raise ValueError(f"q of generalized cross-entropy must be in (0, 1], got {q}")
     log_p = -F.cross_entropy(at_least_float32(logits), target, reduction="none")
-    return torch.expm1(q * log_p) / -q  # 1 - p^q keeps its digits where p is close to 1
+    return torch.expm1(q * log_p) / -q  # 1 - p^q would cancel for a small q
 
 
 def negative_conditional_entropy(logits: Tensor, *, dim: int = 1) -> Tensor:
