@@ -72,17 +72,25 @@ def validated(
     Raises:
         CrossbiasError: A keyword is unknown, or a value has the wrong type or range.
     """
-    known = parameters_of(function)
+    known, open_ended = parameters_of(function), takes_any_keyword(function)
     for name in values:
-        if name not in known:
+        if name not in known and not open_ended:
             raise CrossbiasError(
                 f"{owner} has no parameter {name!r}{closest(name, known)}; "
                 f"its parameters are: {', '.join(known) or 'none'}"
             )
     return {
         name: convert(value, known[name].annotation, f"{name} of {owner}")
+        if name in known
+        else value
         for name, value in values.items()
     }
+
+
+def takes_any_keyword(function: Callable[..., Any]) -> bool:
+    """Whether a function has ``**keywords``, so that its signature does not tell all of them."""
+    parameters = inspect.signature(function).parameters.values()
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def closest(name: str, known: Iterable[str]) -> str:

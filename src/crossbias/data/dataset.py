@@ -14,7 +14,7 @@ from crossbias.parameters import closest
 from crossbias.types import UNKNOWN
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class BiasedDataset:
     """A data set with targets and any number of named attributes, one of which may be the bias.
 
@@ -70,6 +70,10 @@ class BiasedDataset:
 
     def __len__(self) -> int:
         return len(self.targets)
+
+    def __repr__(self) -> str:
+        shape = " x ".join(str(size) for size in self.inputs.shape)
+        return f"<{self.name} {self.split}: {shape}, {self.num_classes} classes, bias {self.bias}>"
 
     @property
     def num_classes(self) -> int:

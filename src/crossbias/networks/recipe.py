@@ -13,7 +13,14 @@ from crossbias.errors import CrossbiasError
 from crossbias.networks.network import Network
 from crossbias.networks.small import convnet, convnet_1x1, convnet_end, mlp, simple_convnet_1
 from crossbias.networks.split import as_network
-from crossbias.parameters import Count, closest, imported, parameters_of, validated
+from crossbias.parameters import (
+    Count,
+    closest,
+    imported,
+    parameters_of,
+    takes_any_keyword,
+    validated,
+)
 
 NETWORKS: dict[str, Callable[..., Network]] = {
     "convnet": convnet,
@@ -47,6 +54,8 @@ class Recipe:
             "in_features": math.prod(shape),
         }
         fitting = {name: size for name, size in sizes.items() if name in known}
+        if takes_any_keyword(factory):  # as torchvision's builders: resnet18(**keywords)
+            fitting["num_classes"] = data.num_classes
         if "in_channels" in known and len(shape) == 1:
             raise CrossbiasError(f"{owner} takes images, but {data.name} holds vectors; use 'mlp'")
         return factory(**validated(factory, fitting | dict(self.options), owner))
@@ -68,12 +77,9 @@ def create_network(name: str, **options: Any) -> Network:
 
 def is_network(name: str) -> bool:
     """Whether a network of that name is known, here or in timm."""
-    return name in NETWORKS or name in _timm_names()
+    import timm
 
-
-def network_names() -> list[str]:
-    """All names of networks, timm's included."""
-    return [*NETWORKS, *_timm_names()]
+    return name in NETWORKS or bool(timm.is_model(name))
 
 
 def _factory(name: str) -> Callable[..., Network]:
@@ -81,10 +87,12 @@ def _factory(name: str) -> Callable[..., Network]:
         return _own_factory(imported(name))
     if name in NETWORKS:
         return NETWORKS[name]
-    if name in _timm_names():
+    if is_network(name):
         return _timm_factory(name)
+    import timm
+
     raise CrossbiasError(
-        f"there is no network {name!r}{closest(name, network_names())}; "
+        f"there is no network {name!r}{closest(name, [*NETWORKS, *timm.list_models()])}; "
         f"there are: {', '.join(NETWORKS)}, and every classifier of timm, such as resnet18"
     )
 
@@ -95,13 +103,6 @@ def _own_factory(found: Callable[..., nn.Module]) -> Callable[..., Network]:
         return as_network(found(**options))
 
     return build
-
-
-def _timm_names() -> list[str]:
-    import timm
-
-    names: list[str] = timm.list_models()
-    return names
 
 
 def _timm_factory(name: str) -> Callable[..., Network]:

@@ -1,0 +1,98 @@
+"""Batches: both ways of feeding give the same ones."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from crossbias.data.augment import augmentation, crop, flip
+from crossbias.data.loader import Loader
+from crossbias.data.order import batches, epoch_order
+from crossbias.errors import CrossbiasError
+
+CPU = torch.device("cpu")
+
+
+def loaded(data, *, resident, workers=0, share=(0, 1), start=0, names=("flip", "crop")):
+    loader = Loader(
+        data, CPU, resident_bytes=10**9 if resident else 0, workers=workers, share=share
+    )
+    assert loader.resident == resident
+    cut = batches(epoch_order(len(data), 0, 0), 16)
+    return list(loader.batches(cut, augment=augmentation(names), seed=5, start=start))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_worker_fed_batches_equal_resident_ones_bit_for_bit(data, workers):
+    for fed, resident in zip(
+        loaded(data, resident=False, workers=workers), loaded(data, resident=True), strict=True
+    ):
+        for one, other in zip(fed, resident, strict=True):
+            assert torch.equal(one, other)
+
+
+def test_a_batch_carries_the_rows_it_names(data):
+    for batch in loaded(data, resident=True, names=()):
+        rows = batch.index
+        expected = (data.inputs[rows].float() / 255 - 0.5) / 0.5
+        torch.testing.assert_close(batch.inputs, expected)
+        assert torch.equal(batch.target, data.targets[rows])
+        assert torch.equal(batch.bias, data.biases[rows])
+
+
+def test_batches_after_an_interruption_are_those_that_would_have_come(data):
+    whole, rest = loaded(data, resident=True), loaded(data, resident=True, start=1)
+    assert len(rest) == len(whole) - 1
+    for one, other in zip(whole[1:], rest, strict=True):
+        assert torch.equal(one.inputs, other.inputs)
+
+
+def test_processes_share_every_batch_without_overlap(data):
+    whole = loaded(data, resident=True, names=())
+    shares = [loaded(data, resident=True, share=(rank, 2), names=()) for rank in range(2)]
+    for batch, first, second in zip(whole, *shares, strict=True):
+        together = torch.cat([first.index, second.index])
+        assert together.sort().values.tolist() == batch.index.sort().values.tolist()
+
+
+def test_a_subset_keeps_the_rows_of_the_full_set(data):
+    subset = data.subset(data.targets == 1)
+    rows = torch.cat([batch.index for batch in loaded(subset, resident=True)])
+    assert (data.targets[rows] == 1).all()
+
+
+def test_vectors_are_fed_as_they_are(data):
+    vectors = dataclasses.replace(data, inputs=torch.randn(len(data), 4))
+    batch = next(Loader(vectors, CPU, resident_bytes=0, workers=0).batches([torch.tensor([3, 1])]))
+    assert torch.equal(batch.inputs, vectors.inputs[[3, 1]])
+
+
+def test_loading_leaves_the_global_generator_alone(data):
+    before = torch.get_rng_state()
+    loaded(data, resident=False, workers=2)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_flip_mirrors_about_half_and_nothing_else():
+    images = torch.rand(400, 3, 4, 4)
+    flipped = flip(images, torch.Generator().manual_seed(0))
+    mirrored = (flipped == images.flip(3)).flatten(1).all(1)
+    same = (flipped == images).flatten(1).all(1)
+    assert (mirrored ^ same).all()
+    assert 150 < mirrored.sum() < 250
+
+
+def test_crop_shifts_each_image_and_fills_with_zeros():
+    """A twin: cut the padded image out by slicing, one image at a time."""
+    images = torch.rand(50, 3, 6, 6)
+    cropped = crop(images, torch.Generator().manual_seed(0), padding=2)
+    top, left = torch.randint(0, 5, (2, 50), generator=torch.Generator().manual_seed(0))
+    padded = torch.nn.functional.pad(images, [2] * 4)
+    for number, (row, column) in enumerate(zip(top, left, strict=True)):
+        expected = padded[number, :, row : row + 6, column : column + 6]
+        assert torch.equal(cropped[number], expected)
+
+
+def test_an_unknown_augmentation_is_answered_with_the_known_ones():
+    with pytest.raises(CrossbiasError, match=r"no augmentation 'filp' \(did you mean 'flip'"):
+        augmentation(("filp",))

@@ -1,0 +1,84 @@
+"""Two processes on the CPU: what Fabric does there, and that methods end with equal weights."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import crossbias
+from crossbias import TrainConfig
+from crossbias.methods import ERM, METHODS
+
+
+@pytest.fixture(scope="session")
+def findings(tmp_path_factory):
+    """What the two processes found, by rank. They are started once for all tests."""
+    folder = tmp_path_factory.mktemp("two")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    worker = Path(__file__).with_name("worker.py")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(worker), str(folder)],
+            env=os.environ
+            | {"LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            | {"OMP_NUM_THREADS": "1", "NODE_RANK": "0"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    printed = [process.communicate(timeout=300)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], "\n".join(printed)
+    results = [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
+    return results, folder
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_ends_with_equal_weights_on_both_processes(findings, name):
+    (first, second), folder = findings
+    assert first[name].keys() == second[name].keys()
+    for key, value in first[name].items():
+        assert torch.equal(value, second[name][key]), key
+        assert value.isfinite().all()
+    assert (folder / name / "done").exists()
+    assert (folder / name / "model.safetensors").exists()
+
+
+def test_two_processes_compute_what_one_does(findings, data):
+    """Without batch statistics or dropout the averaged gradient is the gradient of the batch."""
+    (first, _), _ = findings
+    network = crossbias.create("mlp", num_classes=3, in_features=108)
+    network.load_state_dict(first["plain start"])
+    config = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01, optimizer="sgd")
+    one = crossbias.fit(ERM(), data, network=network, config=config).network.state_dict()
+    for key, value in one.items():
+        torch.testing.assert_close(first["plain"][key], value, rtol=1e-4, atol=1e-6)
+
+
+def test_scores_of_all_processes_come_together(findings, data):
+    for result in findings[0]:
+        assert torch.equal(result["score"], data.targets.float() + 1)
+
+
+def test_fabric_averages_gradients_of_a_named_tuple(findings):
+    """Inputs are the rank, so the gradient is twice the mean rank: 2 samples times 0.5."""
+    assert {result["output"] for result in findings[0]} == {"Output 1.0"}
+
+
+def test_fabric_refuses_methods_other_than_forward_under_ddp(findings):
+    assert {result["other method"] for result in findings[0]} == {"RuntimeError"}
+
+
+def test_two_forwards_of_a_batch_norm_network_before_one_backward_are_never_silently_wrong(
+    findings,
+):
+    """Some versions of torch refuse this, since DDP broadcasts buffers between the forwards."""
+    for result in findings[0]:
+        assert result["two forwards"] in ("RuntimeError", "right gradient")

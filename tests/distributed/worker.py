@@ -1,0 +1,106 @@
+"""One of two processes: probes of Fabric under DDP, and every method; findings go to a file.
+
+Started by test_two_processes.py with LOCAL_RANK, MASTER_ADDR and MASTER_PORT set.
+"""
+
+import dataclasses
+import importlib.util
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import crossbias
+from crossbias import Network, TrainConfig
+from crossbias.methods import ERM, METHODS
+from crossbias.train.run import Run
+
+CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", processes=2, lr=0.01)
+
+
+def shared_fixtures() -> Any:
+    path = Path(__file__).parents[1] / "conftest.py"
+    spec = importlib.util.spec_from_file_location("fixtures", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def probe_output(run: Run) -> str:
+    """A NamedTuple goes through DDP, and its gradients are averaged over the processes."""
+    network, _ = run.build(Network(nn.Flatten(), nn.Linear(4, 2)))
+    output = network(torch.full((2, 1, 2, 2), float(run.rank)))
+    run._fabric.backward(output.logits.sum())
+    return f"{type(output).__name__} {network.head.weight.grad[0, 0].item()}"
+
+
+def probe_other_method(run: Run) -> str:
+    """Only forward is wrapped: another method that runs modules is refused."""
+
+    class WithFeatures(Network):
+        def features(self, inputs):
+            return self.body(inputs)
+
+    network, _ = run.build(WithFeatures(nn.Flatten(), nn.Linear(4, 2)))
+    try:
+        network.features(torch.zeros(2, 4))
+    except RuntimeError as error:
+        return type(error).__name__
+    return "no error"
+
+
+def probe_two_forwards(run: Run) -> str:
+    """Two forwards of a network with batch norm before one backward."""
+    body = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2))
+    plain = Network(body, nn.Linear(2, 2))
+    network, _ = run.build(plain)
+    plain.load_state_dict(network.state_dict())
+    inputs = torch.arange(16.0).view(4, 1, 2, 2)
+    loss = (plain(inputs).logits + plain(inputs.square()).logits).square().sum()
+    loss.backward()
+    try:
+        both = network(inputs).logits + network(inputs.square()).logits
+        run._fabric.backward(both.square().sum())
+    except RuntimeError as error:
+        return type(error).__name__
+    pairs = zip(plain.parameters(), network.parameters(), strict=True)
+    right = all(torch.allclose(one.grad, other.grad, rtol=1e-4) for one, other in pairs)
+    return "right gradient" if right else "wrong gradient"
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    rank, folder = int(os.environ["LOCAL_RANK"]), Path(sys.argv[1])
+    fixtures = shared_fixtures()
+    data, validation = fixtures.make_data(), fixtures.make_data(30, seed=1, split="validation")
+    torch.manual_seed(0)
+    network = fixtures.make_network()
+    findings: dict[str, Any] = {}
+
+    run = Run(data, network=network, config=CONFIG)
+    findings["output"] = probe_output(run)
+    findings["other method"] = probe_other_method(run)
+    findings["two forwards"] = probe_two_forwards(run)
+    findings["score"] = run.score(network, lambda batch, output: batch.target.float() + 1)
+
+    for name in METHODS:
+        method = crossbias.create(name)
+        result = crossbias.fit(
+            method, data, validation, network=network, config=CONFIG, folder=folder / name
+        )
+        findings[name] = result.network.state_dict()
+    plain = crossbias.create("mlp", num_classes=3, in_features=108)
+    findings["plain start"] = {key: value.clone() for key, value in plain.state_dict().items()}
+    config = dataclasses.replace(CONFIG, optimizer="sgd")
+    findings["plain"] = crossbias.fit(
+        ERM(), data, network=plain, config=config
+    ).network.state_dict()
+    torch.save(findings, folder / f"{rank}.pt")
+
+
+if __name__ == "__main__":
+    main()
