@@ -1,0 +1,46 @@
+"""Giving samples a bias value with exact counts."""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def biased_values(
+    targets: Tensor, *, values: int, rho: float, generator: torch.Generator
+) -> Tensor:
+    """Bias values that go along with the targets, with exact counts in every class.
+
+    Args:
+        targets: ``(n,)`` classes, each of them the number of its own bias value.
+        values: Number of bias values, two or more.
+        rho: Of the n samples of a class, floor(n * rho + 1/2) have the class's own value; the
+            others have each of the other values equally often, up to one.
+        generator: Decides which samples conflict, and which values get the odd ones.
+
+    Returns:
+        ``(n,)`` int64.
+
+    >>> targets = torch.tensor([0] * 8 + [1] * 5)
+    >>> biases = biased_values(targets, values=3, rho=0.5, generator=torch.Generator())
+    >>> torch.bincount(biases[targets == 0], minlength=3).tolist()
+    [4, 2, 2]
+    >>> torch.bincount(biases[targets == 1], minlength=3).tolist()
+    [1, 3, 1]
+    """
+    biases = torch.empty_like(targets)
+    for target in sorted(set(targets.tolist())):
+        rows = (targets == target).nonzero().squeeze(1)
+        aligned = math.floor(len(rows) * rho + 0.5)
+        everything = torch.arange(values)
+        others = shuffled(everything[everything != target], generator)
+        conflicting = others[torch.arange(len(rows) - aligned) % len(others)]
+        biases[rows] = shuffled(torch.cat((torch.full((aligned,), target), conflicting)), generator)
+    return biases
+
+
+def shuffled(numbers: Tensor, generator: torch.Generator) -> Tensor:
+    """The numbers in random order."""
+    # By sorting, so that the order depends on nothing of torch but its uniform numbers.
+    key = torch.rand(len(numbers), dtype=torch.float64, generator=generator)
+    return numbers[key.argsort(stable=True)]
