@@ -139,7 +139,7 @@ def test_stopped_and_resumed_equals_uninterrupted(
         return taken == stop_after
 
     folder = tmp_path / "run"
-    with monkeypatch.context() as patched, pytest.raises(Interrupted, match="--resume"):
+    with monkeypatch.context() as patched, pytest.raises(Interrupted, match="--resume"):  # noqa: PT012
         patched.setattr(Run, "asked_to_stop", asked_to_stop)
         crossbias.fit(create_method(name), data, validation, folder=folder, **arguments)
     result = crossbias.fit(

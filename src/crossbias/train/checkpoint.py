@@ -1,5 +1,6 @@
 """Checkpoints: whole or absent, loaded without running code, refused where they do not fit."""
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,24 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     Raises:
         CrossbiasError: The file is corrupt, truncated, or of another format.
     """
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # zip, pickle and torch each have errors of their own
-        raise CrossbiasError(
-            f"{path} is not a whole checkpoint ({type(error).__name__}); delete it and resume to "
-            f"train this stage again from its start, or restore the file from a copy"
-        ) from error
+    content = load_torch(path)
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise CrossbiasError(f"{path} is not a checkpoint of this version of crossbias")
     return content
+
+
+def load_torch(path: Path) -> Any:
+    """What ``torch.save`` wrote, without running code from it and with its checksums verified."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if archive.testzip() is not None:  # torch.load itself does not look
+                raise zipfile.BadZipFile("a checksum does not match")
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # zip, pickle and torch each have errors of their own
+        raise CrossbiasError(
+            f"{path} is damaged ({type(error).__name__}); delete it and resume, which trains this "
+            f"stage again from its start, or restore the file from a copy"
+        ) from error
 
 
 def packed(state: dict[str, Any]) -> dict[str, Any]:

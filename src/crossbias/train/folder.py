@@ -10,6 +10,7 @@ from torch import Tensor
 
 from crossbias.errors import CrossbiasError
 from crossbias.storage import read_json, write_atomically, write_json
+from crossbias.train.checkpoint import load_torch
 
 
 class RunFolder:
@@ -97,12 +98,7 @@ class RunFolder:
         path = self.path / "stages" / f"{name}.pt"
         if not path.exists():
             return None
-        try:
-            value = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # zip, pickle and torch each have errors of their own
-            raise CrossbiasError(
-                f"{path} is damaged ({type(error).__name__}); delete it and resume"
-            ) from error
+        value = load_torch(path)
         assert isinstance(value, Tensor)
         return value
 
