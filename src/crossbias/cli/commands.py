@@ -21,8 +21,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Settings = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")]
-
 
 class Listed(StrEnum):
     """What can be listed."""
@@ -90,9 +88,10 @@ def train(
     )
     folder = out or _default_folder(experiment)
     result = experiment.run(folder, resume=resume, progress=_progress(quiet))
-    console = Console()
-    tables.print_metrics(console, {str(folder): result.metrics})
-    console.print(f"run: {folder}  report: crossbias report {folder} -o report.html", markup=False)
+    console = tables.make_console()
+    tables.print_metrics(console, "split", result.metrics)
+    _say(console, f"run: {folder}")
+    _say(console, f"next: crossbias report {folder} -o report.html")
 
 
 @app.command()
@@ -116,7 +115,7 @@ def evaluate(
     alignment = trained.split("train").alignment()
     splits = split or list(experiment.source().test_splits)
     found = {name: judge(network, experiment.split(name), alignment=alignment) for name in splits}
-    tables.print_metrics(Console(), {str(run): found})
+    tables.print_metrics(tables.make_console(), "split", found)
 
 
 @app.command()
@@ -130,7 +129,7 @@ def report(
     from crossbias.report import write_report
 
     write_report(runs, output)
-    Console().print(f"wrote {output}", markup=False)
+    _say(tables.make_console(), f"wrote {output}")
 
 
 @app.command(name="list")
@@ -141,7 +140,7 @@ def list_(what: Annotated[Listed, typer.Argument(help="What to list.")]) -> None
         Listed.data: tables.print_data,
         Listed.networks: tables.print_networks,
     }
-    show[what](Console())
+    show[what](tables.make_console())
 
 
 @app.command()
@@ -153,18 +152,23 @@ def demo(
     """Train four methods on drawn digits whose background gives the answer away; compare them."""
     from crossbias.demo import run_demo
 
-    console = Console()
     results = run_demo(out, seed=seed, progress=_progress(quiet))
-    metrics = {name: {"test": result.metrics["test"]} for name, result in results.items()}
-    tables.print_metrics(console, metrics)
-    console.print(f"report: {out / 'report.html'}", markup=False)
+    console = tables.make_console()
+    tables.print_metrics(
+        console, "method", {name: result.metrics["test"] for name, result in results.items()}
+    )
+    _say(console, f"report: {out / 'report.html'}")
 
 
 def _progress(quiet: bool) -> Progress:
-    console = Console(stderr=True)
+    console = tables.make_console(stderr=True)
     if quiet:
         return Progress()
     return LiveProgress(console) if console.is_terminal else PlainProgress(console)
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _given(**values: Any) -> dict[str, Any]:

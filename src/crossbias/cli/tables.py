@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from crossbias.data import DATASETS
@@ -12,6 +13,7 @@ from crossbias.networks import NETWORKS
 from crossbias.parameters import parameters_of
 from crossbias.verify import Estimate, Metrics
 
+_WIDTH = 120
 _COLUMNS = ("overall", "aligned", "conflicting", "unbiased", "worst group")
 
 
@@ -41,15 +43,12 @@ def print_networks(console: Console) -> None:
     console.print("and every classifier of timm by its name, such as resnet18 (pretrained=false)")
 
 
-def print_metrics(console: Console, rows: Mapping[str, Mapping[str, Metrics]]) -> None:
-    """Accuracies of runs on splits: a table a split, a row a run."""
-    splits = dict.fromkeys(split for metrics in rows.values() for split in metrics)
-    for split in splits:
-        table = _table("run", *_COLUMNS, title=f"accuracy on {split}, % (95 % interval)")
-        for name, metrics in rows.items():
-            if split in metrics:
-                table.add_row(name, *_cells(metrics[split]))
-        console.print(table)
+def print_metrics(console: Console, what: str, rows: Mapping[str, Metrics]) -> None:
+    """Accuracies with their intervals, one row a split or a run."""
+    table = _table(what, *_COLUMNS, title="accuracy in % [95 % interval]")
+    for name, metrics in rows.items():
+        table.add_row(escape(name), *map(escape, _cells(metrics)))
+    console.print(table)
 
 
 def _cells(metrics: Metrics) -> list[str]:
@@ -61,7 +60,7 @@ def _cells(metrics: Metrics) -> list[str]:
 def _percent(estimate: Estimate | None) -> str:
     if estimate is None or not estimate.n:
         return "-"
-    return f"{100 * estimate.value:.1f} ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
+    return f"{100 * estimate.value:.1f} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
 
 
 def _defaults(function: Any) -> str:
@@ -77,8 +76,20 @@ def _short(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
+def make_console(*, stderr: bool = False) -> Console:
+    """A console; wide enough for the tables where the output is not a terminal."""
+    console = Console(stderr=stderr)
+    return console if console.is_terminal else Console(stderr=stderr, width=_WIDTH)
+
+
 def _table(*columns: str, title: str | None = None) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(
+        title=title and escape(title),
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+    )
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(escape(column), overflow="fold")
     return table

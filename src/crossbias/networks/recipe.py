@@ -43,6 +43,10 @@ class Recipe:
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        checked = validated(_factory(self.name), self.options, f"network {self.name!r}")
+        object.__setattr__(self, "options", checked)  # frozen; text becomes what it stands for
+
     def build(self, data: BiasedDataset) -> Network:
         """A fresh network whose input and output fit the data."""
         factory, owner = _factory(self.name), f"network {self.name!r}"

@@ -1,0 +1,274 @@
+"""The command line: what a person types, sees, and gets told."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from crossbias.cli import main
+from crossbias.methods import METHODS
+
+TINY = ["--data", "glyphs", "--data-set", "size=60", "--data-set", "test_size=50"]
+FAST = [*TINY, "--data-set", "image_size=16", "--device", "cpu", "--batch-size", "20"]
+
+
+@pytest.fixture
+def crossbias(monkeypatch, capsys, tmp_path):
+    """Type a command in an empty folder; get exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["crossbias", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        return int(left.value.code or 0), out, err
+
+    return typed
+
+
+def start(*arguments: str, folder: Path) -> subprocess.Popen:
+    code = "from crossbias.cli import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+
+
+def test_train_leaves_a_finished_run_and_says_where(crossbias):
+    code, out, err = crossbias(
+        "train", *FAST, "--method", "end", "--set", "alpha=1", "--set", "beta=1", "--seed", "3",
+        "--epochs", "2", "--out", "runs/x",
+    )  # fmt: skip
+    assert code == 0, err
+    config = json.loads(Path("runs/x/config.json").read_text())
+    assert config["method"] == {"name": "end", "alpha": 1.0, "beta": 1.0, "variant": "released"}
+    assert config["train"]["seed"] == 3
+    assert config["data"]["size"] == 60
+    assert config["network"]["name"] == "simple-convnet-1"
+    metrics = json.loads(Path("runs/x/metrics.json").read_text())
+    assert set(metrics) == {"validation", "test", "test-biased"}
+    assert metrics["test"]["overall"]["n"] == 50
+    assert Path("runs/x/done").exists()
+    assert "test-biased" in out
+    assert "run: runs/x" in out
+    assert "final 2/2" in err
+
+
+def test_quiet_prints_results_only(crossbias):
+    code, out, err = crossbias(
+        "train", *FAST, "--method", "erm", "--epochs", "1", "--out", "r", "--quiet"
+    )
+    assert code == 0
+    assert err == ""
+    assert "conflicting" in out
+
+
+def test_a_config_file_gives_the_same_run_as_options(crossbias):
+    Path("file.toml").write_text(
+        """
+        [method]
+        name = "end"
+        alpha = 2
+        [data]
+        name = "glyphs"
+        size = 60
+        test_size = 50
+        image_size = 16
+        [network]
+        name = "convnet"
+        kernel = 3
+        [train]
+        epochs = 1
+        batch_size = 20
+        device = "cpu"
+        """
+    )
+    assert crossbias("train", "--config", "file.toml", "--out", "a")[0] == 0
+    code, _, err = crossbias(
+        "train", *FAST, "--method", "end", "--set", "alpha=2", "--network", "convnet",
+        "--network-set", "kernel=3", "--train-set", "epochs=1", "--out", "b",
+    )  # fmt: skip
+    assert code == 0, err
+    a, b = (json.loads(Path(name, "config.json").read_text()) for name in ("a", "b"))
+    for part in ("method", "data", "network", "train"):
+        assert a[part] == b[part]
+    one, other = (load_file(Path(name, "model.safetensors")) for name in ("a", "b"))
+    assert all(torch.equal(one[key], other[key]) for key in one)
+
+
+def test_options_override_the_file_and_another_method_drops_its_settings(crossbias):
+    Path("file.toml").write_text('[method]\nname = "end"\nalpha = 2\n[train]\nepochs = 7\n')
+    arguments = ["train", "--config", "file.toml", *FAST, "--epochs", "1"]
+    assert crossbias(*arguments, "--set", "beta=3", "--out", "a")[0] == 0
+    config = json.loads(Path("a/config.json").read_text())
+    assert (config["method"]["alpha"], config["method"]["beta"]) == (2.0, 3.0)
+    assert config["train"]["epochs"] == 1
+    assert crossbias(*arguments, "--method", "erm", "--out", "b")[0] == 0
+
+
+def test_evaluate_repeats_the_numbers_and_takes_other_data(crossbias):
+    crossbias("train", *FAST, "--method", "erm", "--epochs", "1", "--out", "r")
+    before = Path("r/metrics.json").read_bytes()
+    code, out, _ = crossbias("evaluate", "r")
+    assert code == 0
+    value = json.loads(before)["test"]["overall"]["value"]
+    assert f"{100 * value:.1f} [" in out
+    code, out, _ = crossbias("evaluate", "r", "--split", "test", "--data-set", "seed=5")
+    assert code == 0
+    assert "test-biased" not in out
+    assert Path("r/metrics.json").read_bytes() == before
+
+
+def test_report_writes_one_page_of_several_runs(crossbias):
+    for method in ("erm", "end"):
+        crossbias("train", *FAST, "--method", method, "--epochs", "1", "--out", f"runs/{method}")
+    code, out, err = crossbias("report", "runs/erm", "runs/end", "-o", "page.html")
+    assert code == 0, err
+    page = Path("page.html").read_text()
+    assert "runs/erm" in page
+    assert "wrote page.html" in out
+
+
+@pytest.mark.parametrize("what", ["methods", "data", "networks"])
+def test_list_shows_names_and_defaults(crossbias, what):
+    code, out, _ = crossbias("list", what)
+    assert code == 0
+    expected = {
+        "methods": [*METHODS, "bias labels", "kind of bias", "alpha=0.1"],
+        "data": ["glyphs", "rho=", "test-biased"],
+        "networks": ["convnet-1x1", "kernel=7", "timm"],
+    }
+    for word in expected[what]:
+        assert word in out
+
+
+MISTAKES = {
+    "unknown method": (["--method", "rebais"], "there is no method 'rebais' (did you mean"),
+    "unknown data": (["--data", "glyph", "--method", "erm"], "did you mean 'glyphs'?"),
+    "unknown network": (["--method", "erm", "--network", "convne"], "did you mean 'convnet'"),
+    "unknown hyper-parameter": (["--method", "end", "--set", "aplha=1"], "did you mean 'alpha'?"),
+    "wrong type": (["--method", "end", "--set", "alpha=big"], "must be number, got 'big'"),
+    "not a setting": (["--method", "end", "--set", "alpha"], "written NAME=VALUE, got 'alpha'"),
+    "negative lr": (["--method", "erm", "--lr", "-1"], "lr of training must be greater than 0"),
+    "batch of one": (["--method", "erm", "--batch-size", "1"], "batch normalization needs"),
+    "rho": (["--method", "erm", "--data-set", "rho=1.2"], "must be in [0, 1], got 1.2"),
+    "device": (["--method", "erm", "--device", "cuda:9"], "device 'cuda:9' is not there"),
+    "no method": ([], "no method is named; pass --method"),
+    "no bias labels": (["--method", "end", "--bias", "none"], "bias of data set 'glyphs' must be"),
+    "augmentation": (["--method", "erm", "--train-set", "augment=filp"], "did you mean 'flip'"),
+    "resume of nothing": (["--resume"], "does not exist"),
+    "no such file": (["--config", "none.toml"], "cannot read none.toml"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_clear_line_exit_code_2_and_nothing_written(crossbias, mistake):
+    arguments, message = MISTAKES[mistake]
+    code, out, err = crossbias("train", *FAST, "--epochs", "1", *arguments, "--out", "run")
+    assert code == 2
+    assert message in err
+    assert err.startswith("crossbias: ")
+    assert err.count("\n") == 1
+    assert out == ""
+    assert not Path("run").exists()
+
+
+def test_debug_shows_the_traceback(monkeypatch, tmp_path):
+    from crossbias.errors import CrossbiasError
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["crossbias", "train", "--method", "x", *TINY, "--debug"])
+    with pytest.raises(CrossbiasError):
+        main()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[method", "is not TOML"),
+        ("[metod]\nname = 'erm'\n", "has 'metod' (did you mean 'method'?)"),
+        ("name = 'erm'\n", "has 'name'"),
+    ],
+)
+def test_a_config_file_that_is_wrong_is_refused(crossbias, content, message):
+    Path("file.toml").write_text(content)
+    code, _, err = crossbias("train", "--config", "file.toml", *TINY)
+    assert code == 2
+    assert message in err
+
+
+def test_a_finished_run_is_never_written_over(crossbias):
+    arguments = ["train", *FAST, "--epochs", "1", "--out", "run"]
+    assert crossbias(*arguments, "--method", "erm")[0] == 0
+    before = {path: path.read_bytes() for path in Path("run").iterdir()}
+    code, _, err = crossbias(*arguments, "--method", "end")
+    assert code == 2
+    assert "already holds a run (erm on glyphs, finished)" in err
+    assert crossbias("train", "--resume", "--out", "run")[0] == 2
+    assert before == {path: path.read_bytes() for path in Path("run").iterdir()}
+
+
+def test_evaluating_a_folder_that_is_no_run_says_so(crossbias):
+    code, _, err = crossbias("evaluate", "nothing")
+    assert code == 2
+    assert "nothing/config.json does not exist" in err
+
+
+LONG = [*FAST, "--method", "pgd", "--epochs", "30"]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """The weights of a pipeline that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    process = start("train", *LONG, "--out", "run", folder=folder)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return load_file(folder / "run" / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "stage"),
+    [
+        (signal.SIGINT, 130, "biased"),
+        (signal.SIGTERM, 130, "final"),
+        (signal.SIGKILL, -9, "biased"),
+        (signal.SIGKILL, -9, "final"),
+    ],
+)
+def test_a_run_that_was_stopped_or_killed_resumes_to_the_same_bits(
+    number, code, stage, uninterrupted, tmp_path
+):
+    process = start("train", *LONG, "--out", "run", folder=tmp_path)
+    log = tmp_path / "run" / "log.jsonl"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (
+        log.exists() and f'"stage": "{stage}", "epoch": 3,' in log.read_text()
+    ):
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == code, err
+    if number != signal.SIGKILL:
+        assert "continue with: crossbias train --resume --out run" in err
+    assert not (tmp_path / "run" / "done").exists()
+
+    process = start("train", "--resume", "--out", "run", folder=tmp_path)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    weights = load_file(tmp_path / "run" / "model.safetensors")
+    assert all(torch.equal(uninterrupted[key], weights[key]) for key in weights)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == [*range(1, 31), *range(1, 31)]
