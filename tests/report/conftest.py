@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from crossbias.report import write_report
 from crossbias.storage import write_json
 from crossbias.types import UNKNOWN
 from crossbias.verify import Predictions, save_predictions
@@ -147,6 +148,17 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+@pytest.fixture
+def report(tmp_path: Path) -> Callable[..., str]:
+    """The page of some run folders, as text."""
+
+    def make(*folders: Path) -> str:
+        write_report(folders, tmp_path / "report.html")
+        return (tmp_path / "report.html").read_text(encoding="utf-8")
+
+    return make
+
+
 class Element:
     """One element of a page, with the text of everything inside it."""
 
@@ -158,6 +170,10 @@ class Element:
         """The elements of one kind inside this one, in order."""
         found = [self] if self.tag == tag else []
         return found + [each for child in self.children for each in child.find(tag)]
+
+    def every(self) -> "list[Element]":
+        """This element and all elements inside it, in order."""
+        return [self, *(each for child in self.children for each in child.every())]
 
 
 class _Parser(HTMLParser):

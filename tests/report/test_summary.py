@@ -83,6 +83,15 @@ def test_seeds_count_once_by_their_mean(write_run: WriteRun) -> None:
     assert second.endswith("LfF does best with 50.0% (mean of 2 seeds).")
 
 
+def test_a_model_chosen_by_bias_labels_does_not_pass_for_one_without(write_run: WriteRun) -> None:
+    _, second = told(
+        write_run("a", **LFF, conflicting=0.8, selection="validation-worst-group"),
+        write_run("b", method="pgd", conflicting=0.4),
+    )
+    assert "LfF, which knew nothing about the bias but was chosen by bias labels, with" in second
+    assert second.endswith("; without bias labels, pgd does best with 40.0%.")
+
+
 def test_other_settings_are_not_seeds_of_the_same_method(write_run: WriteRun) -> None:
     _, second = told(
         write_run("a", **LFF, conflicting=0.4, parameters=(("q", 0.7),)),

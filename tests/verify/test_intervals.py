@@ -99,6 +99,28 @@ def test_mean_of_groups_does_not_collapse_at_the_ends() -> None:
     assert 0.01 < all_wrong.high < 0.1
 
 
+def test_mean_of_groups_that_are_all_right_or_all_wrong_is_still_uncertain() -> None:
+    """A model that follows the bias: nothing varies within a group, yet groups are samples."""
+    mean = mean_of_groups([30, 30, 0, 0], [30] * 4)
+    assert mean.value == 0.5
+    assert 0.02 < mean.high - mean.low < 0.2
+
+
+@given(st.lists(proportions, min_size=1, max_size=30))
+def test_mean_of_groups_solves_the_score_equation_at_the_effective_number(
+    groups: list[tuple[int, int]],
+) -> None:
+    """The limits x solve (p - x)² = z² x (1 - x) / n, with n as the docstring defines it."""
+    correct, total = np.array(groups, dtype=float).T
+    smooth = (correct + 0.5) / (total + 1)
+    variance = (smooth * (1 - smooth) / total).sum() / len(groups) ** 2
+    n = smooth.mean() * (1 - smooth.mean()) / variance
+    p, z = (correct / total).mean(), norm.ppf(0.975)
+    roots = np.roots([1 + z**2 / n, -(2 * p + z**2 / n), p**2]).real
+    mean = mean_of_groups(*zip(*groups, strict=True))
+    assert (mean.low, mean.high) == pytest.approx((min(roots), max(roots)), abs=1e-6)
+
+
 def test_mean_of_no_groups_has_no_samples() -> None:
     assert mean_of_groups([], []) is NO_SAMPLES
     assert mean_of_groups([0, 0], [0, 0]) is NO_SAMPLES

@@ -77,7 +77,7 @@ def _points(
 
 
 def _mark_stage(above: Axes, below: Axes, start: int, end: int, stage: str) -> None:
-    for axes in (above, below):
+    for axes in (above, below) if start else ():
         axes.axvline(start + 0.5, color=FAINT, linewidth=1)
     place = above.get_xaxis_transform()  # epochs across, fractions of the axes upward
     above.text(end + 0.4, 0.97, short(stage), transform=place, ha="right", va="top", fontsize=8)

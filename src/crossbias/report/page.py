@@ -15,7 +15,8 @@ from matplotlib.colors import to_hex
 from crossbias.report import words
 from crossbias.report.comparison import differences, labels, read_runs
 from crossbias.report.curves import learning_curves
-from crossbias.report.figures import COLORS, accuracy_matrix, gap_chart
+from crossbias.report.gap import gap_chart
+from crossbias.report.matrix import COLORS, accuracy_matrix
 from crossbias.report.pictures import sample_pictures
 from crossbias.report.runs import RunFolder
 from crossbias.report.summary import summary

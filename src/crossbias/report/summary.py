@@ -16,7 +16,8 @@ class Standing(NamedTuple):
 
     title: str
     plain: bool  # whether this is plain training, the baseline
-    supervision: str
+    knowledge: str  # what it knew about the bias, after "which"
+    labeled: bool  # whether bias labels were used, in training or in choosing the model
     seeds: int
     aligned: Estimate
     score: Estimate  # on conflicting samples, or on all where none is known to conflict
@@ -97,7 +98,7 @@ def _best_sentence(others: Sequence[Standing], plain: Standing | None, where: st
         else "No method does better {} than plain training: the best, {}, which {}, is right on "
         "<strong>{}</strong> ({})"
     ).format(
-        *(where, best.title, supervision(best.supervision)),
+        *(where, best.title, best.knowledge),
         *(percent(best.score.value), best.interval()),
     )
     if beaten and plain is not None and best.score.low <= plain.score.high:
@@ -107,8 +108,8 @@ def _best_sentence(others: Sequence[Standing], plain: Standing | None, where: st
 
 def _without_labels(others: Sequence[Standing], best: Standing) -> Markup:
     """The best of those that had no bias labels, where the best of all had them."""
-    unlabeled = [standing for standing in others if standing.supervision != "bias labels"]
-    if best.supervision != "bias labels" or not unlabeled:
+    unlabeled = [standing for standing in others if not standing.labeled]
+    if not best.labeled or not unlabeled:
         return Markup("")
     second = max(unlabeled, key=_score)
     return Markup("; without bias labels, <strong>{}</strong> does best with {}").format(
@@ -131,10 +132,14 @@ def _standings(runs: Sequence[RunFolder]) -> list[Standing]:
 def _standing(runs: Sequence[RunFolder]) -> Standing:
     tests = [run.test for run in runs]
     known = [test.conflicting for test in tests if test.conflicting and test.conflicting.n]
+    trained = runs[0].config["supervision"] == "bias labels"
+    chosen = runs[0].config["selection"] == "validation-worst-group"
+    knowledge = supervision(str(runs[0].config["supervision"]))
     return Standing(
         title=runs[0].title,
         plain=runs[0].method == "erm",
-        supervision=str(runs[0].config["supervision"]),
+        knowledge=knowledge + (" but was chosen by bias labels" if chosen and not trained else ""),
+        labeled=trained or chosen,
         seeds=len(runs),
         aligned=_over_seeds([test.aligned for test in tests if test.aligned]),
         score=_over_seeds(known or [test.overall for test in tests]),

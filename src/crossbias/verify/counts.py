@@ -33,14 +33,14 @@ def count(
     (torch.Size([2, 3, 2]), [0, 1], [0, 1])
     """
     shape = (num_classes, num_biases + 1, num_classes)
-    column = torch.where(biases == UNKNOWN, num_biases, biases)
+    column = biases.masked_fill(biases == UNKNOWN, num_biases)
     cell = (targets * shape[1] + column) * shape[2] + predictions
     # A value out of range must not land in another group's cell. Looking at it would wait for
     # the device; a negative cell makes the device itself refuse.
     valid = _within(targets, 0, num_classes) & _within(predictions, 0, num_classes)
     valid &= _within(biases, UNKNOWN, num_biases)
     counts = targets.new_zeros(shape).view(-1)
-    counts.scatter_add_(0, torch.where(valid, cell, -1), torch.ones_like(cell))
+    counts.scatter_add_(0, cell.masked_fill(~valid, -1), torch.ones_like(cell))
     return counts.view(shape)
 
 
