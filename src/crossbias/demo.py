@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from crossbias.experiment import Experiment
-from crossbias.train.fit import Result
 from crossbias.train.progress import Progress
+from crossbias.train.result import Result
 
 DATA: Final[dict[str, Any]] = {"name": "glyphs", "size": 4000, "rho": 0.97}
 METHODS: Final[dict[str, dict[str, Any]]] = {

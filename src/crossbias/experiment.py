@@ -13,9 +13,10 @@ from crossbias.parameters import closest, parameters_of
 from crossbias.registry import create_method
 from crossbias.storage import read_json
 from crossbias.train.config import TrainConfig
-from crossbias.train.fit import Result, train_run
+from crossbias.train.fit import train_run
 from crossbias.train.folder import RunFolder
 from crossbias.train.progress import Progress
+from crossbias.train.result import Result
 
 _TABLES = ("method", "data", "network", "train")
 

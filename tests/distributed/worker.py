@@ -33,8 +33,8 @@ def shared_fixtures() -> Any:
 def probe_output(run: Run) -> str:
     """A NamedTuple goes through DDP, and its gradients are averaged over the processes."""
     network, _ = run.build(Network(nn.Flatten(), nn.Linear(4, 2)))
-    output = network(torch.full((2, 1, 2, 2), float(run.rank)))
-    run._fabric.backward(output.logits.sum())
+    output = network(torch.full((2, 1, 2, 2), float(run.devices.rank)))
+    run.devices.backward(output.logits.sum())
     return f"{type(output).__name__} {network.head.weight.grad[0, 0].item()}"
 
 
@@ -64,7 +64,7 @@ def probe_two_forwards(run: Run) -> str:
     loss.backward()
     try:
         both = network(inputs).logits + network(inputs.square()).logits
-        run._fabric.backward(both.square().sum())
+        run.devices.backward(both.square().sum())
     except RuntimeError as error:
         return type(error).__name__
     pairs = zip(plain.parameters(), network.parameters(), strict=True)

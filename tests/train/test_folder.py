@@ -168,7 +168,7 @@ def test_resuming_with_other_settings_is_refused(
 
 
 def test_resuming_on_other_data_is_refused(interrupted, data, network, validation):
-    with pytest.raises(CrossbiasError, match="data hashes"):
+    with pytest.raises(CrossbiasError, match="was started with other train data"):
         resumed(interrupted, data.subset(torch.arange(40)), network, validation)
 
 

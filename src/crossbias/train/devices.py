@@ -1,8 +1,100 @@
-"""Which device a name means, and whether it is there."""
+"""Devices and processes. The only file that imports Fabric."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from crossbias.errors import CrossbiasError
+from crossbias.networks.network import Network
+from crossbias.seeds import global_randomness_kept
+from crossbias.train.config import TrainConfig
+
+
+class Devices:
+    """Where a run computes: one device, or several processes with one each.
+
+    Args:
+        config: Names the device, the number of processes and the precision.
+    """
+
+    def __init__(self, config: TrainConfig) -> None:
+        device = find_device(config.device)
+        several = config.processes > 1
+        if several and device.type == "cuda" and config.processes > torch.cuda.device_count():
+            raise CrossbiasError(
+                f"processes is {config.processes}, but there are {torch.cuda.device_count()} GPUs"
+            )
+        self.fabric = Fabric(
+            accelerator=device.type,
+            devices=config.processes if several or device.index is None else [device.index],
+            strategy=DDPStrategy() if several else "auto",
+            precision="bf16-mixed" if config.precision == "bf16" else "32-true",
+        )
+        self.fabric.launch()
+        self.device: torch.device = self.fabric.device
+        self.rank, self.world = self.fabric.global_rank, self.fabric.world_size
+        self.is_main = self.fabric.is_global_zero
+        self.uses_graphs = config.cuda_graphs and self.device.type == "cuda" and self.world == 1
+
+    def setup(self, network: Network, optimizer: Optimizer) -> tuple[Network, Optimizer]:
+        """Wrap a network for the precision and the processes; its optimizer with it."""
+        wrapped, wrapped_optimizer = self.fabric.setup(network, optimizer)
+        return wrapped, wrapped_optimizer
+
+    def backward(self, loss: Tensor) -> None:
+        """Gradients of a loss, averaged over the processes."""
+        self.fabric.backward(loss)
+
+    def autocast(self) -> AbstractContextManager[None]:
+        """The precision of the forward pass, for a network that is not wrapped."""
+        return self.fabric.autocast()
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum over all processes."""
+        summed = self.fabric.all_reduce(tensor, reduce_op="sum")
+        assert isinstance(summed, Tensor)
+        return summed
+
+    def any(self, flag: bool) -> bool:
+        """Whether something holds on at least one process."""
+        if self.world == 1:
+            return flag
+        return bool(self.sum(torch.tensor(int(flag), device=self.device)))
+
+    def share(self, network: nn.Module) -> None:
+        """Give every process the main one's network: running statistics differ by process."""
+        if self.world > 1:
+            for tensor in network.state_dict().values():
+                tensor.copy_(self.fabric.broadcast(tensor))
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        self.fabric.barrier()
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """Global generators kept; on CUDA the fastest kernels, on a stream graphs can record."""
+        with ExitStack() as stack:
+            stack.enter_context(global_randomness_kept(self.device))
+            if self.device.type == "cuda":
+                stack.enter_context(torch.backends.cudnn.flags(enabled=True, benchmark=True))
+                stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+                stream.wait_stream(torch.cuda.current_stream(self.device))
+                stack.enter_context(torch.cuda.stream(stream))
+                stack.callback(stream.synchronize)
+            yield
+
+
+def unwrapped(network: nn.Module) -> Network:
+    """The network itself, without what ``Devices.setup`` put around it."""
+    module = getattr(network, "module", network)
+    assert isinstance(module, Network)
+    return module
 
 
 def find_device(name: str) -> torch.device:
@@ -22,10 +114,3 @@ def find_device(name: str) -> torch.device:
             f"device {name!r} is not there; this machine has: {', '.join(present)}"
         )
     return torch.device(wanted)
-
-
-def in_words(device: torch.device) -> str:
-    """The device's name, for results."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{device.type} ({torch.get_num_threads()} threads)"

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import torch
 
-from crossbias.train.devices import in_words
-
 
 def environment(device: torch.device) -> dict[str, str]:
     """Versions and hardware, for the record."""
@@ -18,7 +16,7 @@ def environment(device: torch.device) -> dict[str, str]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "platform": platform.platform(terse=True),
-        "device": in_words(device),
+        "device": _in_words(device),
     }
 
 
@@ -49,3 +47,9 @@ def command_line() -> str:
     """The command that is running, as a person would type it again."""
     program = Path(sys.argv[0]).name
     return " ".join([program, *sys.argv[1:]])
+
+
+def _in_words(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type} ({torch.get_num_threads()} threads)"

@@ -1,77 +1,23 @@
 """fit: train a method on data, in one call."""
 
-import json
 import shutil
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.methods import METHODS, Method
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.parameters import validated
-from crossbias.registry import name_of
-from crossbias.storage import read_json, write_json
+from crossbias.storage import read_json
 from crossbias.train.config import TrainConfig
-from crossbias.train.environment import (
-    command_line,
-    crossbias_version,
-    environment,
-    source_commit,
-)
 from crossbias.train.folder import RunFolder
 from crossbias.train.interrupts import Interrupts
 from crossbias.train.progress import Progress
-from crossbias.verify import Metrics, Predictions, save_predictions
-from crossbias.verify.predict import metrics_of, predict
-
-
-@dataclass
-class Result:
-    """A finished training.
-
-    Args:
-        network: The trained network, in evaluation mode, on the device it was trained on.
-        metrics: Metrics by split; ``fit`` fills in ``validation``, ``evaluate`` the rest.
-        folder: The run folder, if there is one; of several processes only one writes it.
-        config: What the run folder's ``config.json`` holds.
-        alignment: Which (target, bias) groups were aligned in the training data.
-    """
-
-    network: Network
-    metrics: dict[str, Metrics]
-    folder: Path | None
-    config: dict[str, Any]
-    alignment: Tensor
-    _predictions: dict[str, Predictions] = field(default_factory=dict, repr=False)
-
-    def evaluate(self, *splits: BiasedDataset) -> dict[str, Metrics]:
-        """Judge the network on data it was not trained on; the run folder keeps the answers.
-
-        Returns:
-            The metrics of these splits, by name.
-        """
-        for data in splits:
-            answers = predict(self.network, data, pictures=True)
-            self._predictions[data.split] = answers
-            self.metrics[data.split] = metrics_of(answers, data, self.alignment)
-        if self.folder is not None:
-            folder = RunFolder(self.folder)
-            save_predictions(folder.predictions, self._predictions)
-            write_json(
-                folder.metrics,
-                {split: metrics.to_json() for split, metrics in self.metrics.items()},
-            )
-        return {data.split: self.metrics[data.split] for data in splits}
-
-    def finish(self) -> None:
-        """Mark the run folder as finished; nothing is written to it afterwards."""
-        if self.folder is not None:
-            RunFolder(self.folder).finish()
+from crossbias.train.record import check_same_run, record_of
+from crossbias.train.result import Result
 
 
 def fit(
@@ -131,14 +77,16 @@ def train_run(
             train, network=recipe, config=config, validation=validation, progress=progress,
             interrupts=interrupts,
         )  # fmt: skip
-        record = _record(method, train, validation, recipe, config, run.device)
-        run.folder = _open(folder, record, resume, run.is_main)
+        record = record_of(
+            method, train, validation, network=recipe, config=config, device=run.device
+        )
+        run.folder = _open(folder, record, resume, run.devices.is_main)
         try:
             trained = method.fit(run)
         except CrossbiasError:
             _forget_if_unused(run.folder)
             raise
-    path = run.folder.path if run.folder is not None and run.is_main else None
+    path = run.folder.path if run.folder is not None and run.devices.is_main else None
     if run.folder is not None and path is not None:
         run.folder.save_network("model", trained.state_dict())
     result = Result(trained, {}, path, record, train.alignment())
@@ -183,38 +131,6 @@ def _check(
         )
 
 
-def _record(
-    method: Method,
-    train: BiasedDataset,
-    validation: BiasedDataset | None,
-    network: Network | Recipe,
-    config: TrainConfig,
-    device: torch.device,
-) -> dict[str, Any]:
-    """What the run is, for ``config.json``: enough to judge it and to do it again."""
-    hashes = {data.split: data.hash for data in (train, validation) if data is not None}
-    return {
-        "version": crossbias_version(),
-        "command": command_line(),
-        "commit": source_commit(),
-        "method": {"name": name_of(method)} | method.hyperparameters(),
-        "paper": method.paper,
-        "supervision": method.supervision,
-        "selection": config.selection,
-        "data": {"name": train.name} | dict(train.origin) | {"bias": train.bias, "hashes": hashes},
-        "network": _described(network),
-        "train": asdict(config),
-        "environment": environment(device),
-    }
-
-
-def _described(network: Network | Recipe) -> dict[str, Any]:
-    if isinstance(network, Recipe):
-        return {"name": network.name} | dict(network.options)
-    size = sum(parameter.numel() for parameter in network.parameters())
-    return {"name": None, "body": type(network.body).__name__, "parameters": size}
-
-
 def _open(
     folder: Path | str | None, record: dict[str, Any], resume: bool, is_main: bool
 ) -> RunFolder | None:
@@ -226,24 +142,8 @@ def _open(
     if not resume:
         return RunFolder.create(path, record) if is_main else RunFolder(path)
     opened = RunFolder.reopen(path)
-    _check_same(read_json(opened.config), record, path)
+    check_same_run(read_json(opened.config), record, path)
     return opened
-
-
-def _check_same(saved: dict[str, Any], own: dict[str, Any], path: Path) -> None:
-    """A resumed run must be the same run; where it runs may differ."""
-    own = json.loads(json.dumps(own))  # tuples become lists, as in the file
-    for part in ("method", "data", "network", "train"):
-        for name in sorted({*saved[part], *own[part]} - _MAY_DIFFER):
-            if saved[part].get(name) != own[part].get(name):
-                raise CrossbiasError(
-                    f"the run in {path} was started with {part} {name} = "
-                    f"{saved[part].get(name)!r}, not {own[part].get(name)!r}; resume it as it "
-                    f"was, or start another in a new folder"
-                )
-
-
-_MAY_DIFFER = {"device", "processes", "workers", "resident_bytes", "cuda_graphs", "compile", "root"}
 
 
 def _forget_if_unused(folder: RunFolder | None) -> None:

@@ -58,7 +58,7 @@ class Training:
         """Train to the end and keep the network that the selection rule names."""
         self._resume()
         self.run.progress.begin(self.name, self.epochs, self.epoch_steps)
-        graphed = self.run.uses_graphs and self.method.capturable
+        graphed = self.run.devices.uses_graphs and self.method.capturable
         step = GraphedStep(self.method.step) if graphed else self.method.step
         while self.epoch < self.epochs:
             self._train_epoch(step)
@@ -78,7 +78,7 @@ class Training:
         for batch in self.loader.batches(
             self._cut(self.epoch), augment=self.augment, seed=self._seed("augment"), start=self.step
         ):
-            seed_global(self._seed("dropout", self.step, run.rank), run.device)
+            seed_global(self._seed("dropout", self.step, run.devices.rank), run.device)
             self.meter.add(step(batch))
             self.step += 1
             if time.monotonic() - looked > _LOOK_SECONDS:
@@ -106,20 +106,20 @@ class Training:
         }
         self.step, self.meter = 0, Meter(self.epoch_steps)
         self._keep_best(validation)
-        if self.run.folder is not None and self.run.is_main:
+        if self.run.folder is not None and self.run.devices.is_main:
             self.run.folder.append(record)
         self._save()
         self.run.progress.end_epoch(record)
 
     def _look(self) -> None:
         """Tell how it goes; with several processes only the end of an epoch judges the losses."""
-        if self.run.world == 1:
+        if self.run.devices.world == 1:
             self._check_finite()
         self.run.progress.advance(self.epoch, self.step, self.meter.means(), self._rate())
 
     def _check_finite(self) -> None:
         bad = self.meter.first_bad_step()
-        if not self.run.on_any_process(bad is not None):
+        if not self.run.devices.any(bad is not None):
             return
         where, losses = bad or (self.step, {})
         folder = self.run.folder
@@ -156,7 +156,7 @@ class Training:
         )  # fmt: skip
 
     def _save(self) -> None:
-        if self.run.folder is None or not self.run.is_main:
+        if self.run.folder is None or not self.run.devices.is_main:
             return
         content = {
             "method": repr(self.method),
@@ -178,7 +178,7 @@ class Training:
             saved = load_checkpoint(folder.checkpoint)
             if saved["stage"] == self.name:
                 self._restore(saved, str(folder.checkpoint))
-        if self.run.is_main:
+        if self.run.devices.is_main:
             folder.trim_log(self.name, self.epoch)
 
     def _restore(self, saved: dict[str, Any], path: str) -> None:
@@ -211,7 +211,7 @@ def _minimum_batch(run: "Run", method: Method) -> int:
     """The smallest batch the method and its networks can use; refused where it cannot be had."""
     networks = [part for part in method.state().values() if isinstance(part, nn.Module)]
     statistics = any(has_batch_norm(network) for network in networks)
-    minimum = max(method.minimum_batch, 2 if statistics else 1) * run.world
+    minimum = max(method.minimum_batch, 2 if statistics else 1) * run.devices.world
     reason = "batch normalization" if method.minimum_batch < 2 else repr(method)
     if run.config.batch_size < minimum:
         raise CrossbiasError(

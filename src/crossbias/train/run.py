@@ -1,25 +1,22 @@
-"""Run: everything a method may ask of the outside world. The only file that imports Fabric."""
+"""Run: everything a method may ask of the outside world."""
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches
-from crossbias.errors import CrossbiasError, Interrupted
+from crossbias.errors import Interrupted
 from crossbias.methods.base import Method
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import Recipe
 from crossbias.seeds import global_randomness_kept, seed_for, seed_global
 from crossbias.train.config import TrainConfig
-from crossbias.train.devices import find_device
+from crossbias.train.devices import Devices, unwrapped
 from crossbias.train.folder import RunFolder
 from crossbias.train.interrupts import Interrupts
 from crossbias.train.loop import Training
@@ -32,7 +29,7 @@ _AGREE_STEPS = 16  # how often several processes ask each other whether to stop
 
 
 class Run:
-    """Data, device, configuration and folder of one run, and what methods do with them.
+    """Data, devices, configuration and folder of one run, and what methods do with them.
 
     Args:
         data: The training data.
@@ -59,35 +56,11 @@ class Run:
         self.network, self.config, self.folder = network, config, folder
         self.progress = progress or Progress()
         self.interrupts = interrupts or Interrupts()
+        self.devices = Devices(config)
+        self.device = self.devices.device
         self.stage_name = "final"
         self.optimizers: list[tuple[Optimizer, TrainConfig]] = []
-        self._fabric = _make_fabric(config)
         self._loaders: dict[int, Loader] = {}
-
-    @property
-    def device(self) -> torch.device:
-        """Where networks and batches live."""
-        return self._fabric.device
-
-    @property
-    def rank(self) -> int:
-        """This process's number."""
-        return self._fabric.global_rank
-
-    @property
-    def world(self) -> int:
-        """Number of processes."""
-        return self._fabric.world_size
-
-    @property
-    def is_main(self) -> bool:
-        """Whether this process writes the files."""
-        return self._fabric.is_global_zero
-
-    @property
-    def uses_graphs(self) -> bool:
-        """Whether steps may be replayed as CUDA graphs."""
-        return self.config.cuda_graphs and self.device.type == "cuda" and self.world == 1
 
     def build(
         self, network: Network | Recipe | None = None, config: TrainConfig | None = None
@@ -109,7 +82,7 @@ class Run:
         optimizer = make_optimizer(config, trained, self.device)
         if config.compile:
             module.compile()
-        wrapped, optimizer = self._fabric.setup(module, optimizer)
+        wrapped, optimizer = self.devices.setup(module, optimizer)
         self.optimizers.append((optimizer, config))
         return wrapped, optimizer
 
@@ -117,7 +90,7 @@ class Run:
         """One update: gradients of the loss, clipped if configured, and a step."""
         for optimizer in optimizers:
             optimizer.zero_grad()
-        self._fabric.backward(loss)
+        self.devices.backward(loss)
         for optimizer in optimizers:
             if self.config.gradient_clip is not None:
                 parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -155,12 +128,12 @@ class Run:
             self.progress.note(f"stage {name!r} is finished already")
             method.network.load_state_dict(finished)
         else:
-            with self._training():
+            with self.devices.training():
                 Training(child, method, name=name, epochs=epochs, weights=weights).go()
-            self._share(method.network)
-            if self.folder is not None and self.is_main and name != "final":
+            self.devices.share(method.network)
+            if self.folder is not None and self.devices.is_main and name != "final":
                 self.folder.save_network(name, method.network.state_dict())
-        return _unwrapped(method.network).eval()
+        return unwrapped(method.network).eval()
 
     def stage(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
         """What ``compute`` returns, kept in the folder so that a resumed run reads it back."""
@@ -168,9 +141,9 @@ class Run:
         if value is None:
             self.progress.note(f"computing {name}")
             value = compute().cpu()
-            if self.folder is not None and self.is_main:
+            if self.folder is not None and self.devices.is_main:
                 self.folder.save_tensor(name, value)
-            self._fabric.barrier()
+            self.devices.barrier()
         return value
 
     def on(self, data: BiasedDataset) -> "Run":
@@ -192,7 +165,7 @@ class Run:
         table = torch.zeros(self.data.full_size, device=self.device)
         for batch, output in self._outputs(network, self.data):
             table[batch.index] = function(batch, output).float()
-        return self._sum(table)
+        return self.devices.sum(table)
 
     def validate(self, network: Network) -> dict[str, float] | None:
         """Accuracies on the validation data; those by group where its bias is known."""
@@ -204,7 +177,7 @@ class Run:
         for batch, output in self._outputs(network, data):
             counts = counts + count(batch.target, batch.bias, output.logits.argmax(1), **sizes)
         metrics = Metrics.from_counts(
-            self._sum(counts),
+            self.devices.sum(counts),
             alignment=self.data.alignment(),
             classes=data.classes,
             biases=data.values[data.bias] if data.bias else (),
@@ -219,84 +192,31 @@ class Run:
                 self.device,
                 resident_bytes=self.config.resident_bytes,
                 workers=self.config.workers,
-                share=(self.rank, self.world),
+                share=(self.devices.rank, self.devices.world),
             )
         return self._loaders[id(data)]
 
     def asked_to_stop(self, step: int) -> bool:
         """Whether to stop after this step; several processes agree on one."""
-        if self.world > 1 and step % _AGREE_STEPS:
+        if self.devices.world > 1 and step % _AGREE_STEPS:
             return False
-        return self.on_any_process(self.interrupts.requested is not None)
-
-    def on_any_process(self, flag: bool) -> bool:
-        """Whether something holds on at least one process."""
-        if self.world == 1:
-            return flag
-        return bool(self._sum(torch.tensor(int(flag), device=self.device)))
+        return self.devices.any(self.interrupts.requested is not None)
 
     def _fresh(self, network: Network | Recipe) -> Network:
         return network.build(self.data) if isinstance(network, Recipe) else copy.deepcopy(network)
 
     def _outputs(self, network: Network, data: BiasedDataset) -> Iterator[tuple[Batch, Output]]:
         """Batches and outputs of one pass in evaluation mode, this process's share of them."""
-        module = _unwrapped(network)
+        module = unwrapped(network)
         training = module.training
         module.eval()
-        cut = batches(torch.arange(len(data)), self.config.batch_size * self.world)
+        cut = batches(torch.arange(len(data)), self.config.batch_size * self.devices.world)
         try:
             for batch in self.loader(data).batches(cut):
-                if self.world == 1 and self.interrupts.requested:
-                    raise Interrupted("stopped on request between two steps of training")
-                with torch.no_grad(), self._fabric.autocast():
+                if self.devices.world == 1 and self.interrupts.requested:
+                    raise Interrupted("stopped on request between two trainings")
+                with torch.no_grad(), self.devices.autocast():
                     output = module(batch.inputs)
                 yield batch, output
         finally:
             module.train(training)
-
-    def _sum(self, tensor: Tensor) -> Tensor:
-        summed = self._fabric.all_reduce(tensor, reduce_op="sum")
-        assert isinstance(summed, Tensor)
-        return summed
-
-    def _share(self, network: Network) -> None:
-        """Give every process the main one's network: running statistics differ by process."""
-        if self.world > 1:
-            for tensor in network.state_dict().values():
-                tensor.copy_(self._fabric.broadcast(tensor))
-
-    @contextmanager
-    def _training(self) -> Iterator[None]:
-        """Global generators kept; on CUDA the fastest kernels, on a stream graphs can record."""
-        with ExitStack() as stack:
-            stack.enter_context(global_randomness_kept(self.device))
-            if self.device.type == "cuda":
-                stack.enter_context(torch.backends.cudnn.flags(enabled=True, benchmark=True))
-                stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-                stream.wait_stream(torch.cuda.current_stream(self.device))
-                stack.enter_context(torch.cuda.stream(stream))
-                stack.callback(stream.synchronize)
-            yield
-
-
-def _unwrapped(network: nn.Module) -> Network:
-    module = getattr(network, "module", network)
-    assert isinstance(module, Network)
-    return module
-
-
-def _make_fabric(config: TrainConfig) -> Fabric:
-    device = find_device(config.device)
-    several = config.processes > 1
-    if several and device.type == "cuda" and config.processes > torch.cuda.device_count():
-        raise CrossbiasError(
-            f"processes is {config.processes}, but there are {torch.cuda.device_count()} GPUs"
-        )
-    fabric = Fabric(
-        accelerator=device.type,
-        devices=config.processes if several or device.index is None else [device.index],
-        strategy=DDPStrategy() if several else "auto",
-        precision="bf16-mixed" if config.precision == "bf16" else "32-true",
-    )
-    fabric.launch()
-    return fabric

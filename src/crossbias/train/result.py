@@ -1,0 +1,57 @@
+"""Result: a trained network, and how good it is."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from crossbias.data.dataset import BiasedDataset
+from crossbias.networks.network import Network
+from crossbias.storage import write_json
+from crossbias.train.folder import RunFolder
+from crossbias.verify import Metrics, Predictions, save_predictions
+from crossbias.verify.predict import metrics_of, predict
+
+
+@dataclass
+class Result:
+    """A finished training.
+
+    Args:
+        network: The trained network, in evaluation mode, on the device it was trained on.
+        metrics: Metrics by split; ``fit`` fills in ``validation``, ``evaluate`` the rest.
+        folder: The run folder, if there is one; of several processes only one writes it.
+        config: What the run folder's ``config.json`` holds.
+        alignment: Which (target, bias) groups were aligned in the training data.
+    """
+
+    network: Network
+    metrics: dict[str, Metrics]
+    folder: Path | None
+    config: dict[str, Any]
+    alignment: Tensor
+    _predictions: dict[str, Predictions] = field(default_factory=dict, repr=False)
+
+    def evaluate(self, *splits: BiasedDataset) -> dict[str, Metrics]:
+        """Judge the network on data it was not trained on; the run folder keeps the answers.
+
+        Returns:
+            The metrics of these splits, by name.
+        """
+        for data in splits:
+            answers = predict(self.network, data, pictures=True)
+            self._predictions[data.split] = answers
+            self.metrics[data.split] = metrics_of(answers, data, self.alignment)
+            self.config["data"]["hashes"][data.split] = data.hash
+        if self.folder is not None:
+            folder = RunFolder(self.folder)
+            save_predictions(folder.predictions, self._predictions)
+            write_json(folder.metrics, {name: m.to_json() for name, m in self.metrics.items()})
+            write_json(folder.config, self.config)
+        return {data.split: self.metrics[data.split] for data in splits}
+
+    def finish(self) -> None:
+        """Mark the run folder as finished; nothing is written to it afterwards."""
+        if self.folder is not None:
+            RunFolder(self.folder).finish()
