@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def test_every_exported_name_exists_and_is_documented(name):
     assert module.__doc__
     for exported in module.__all__:
         value = getattr(module, exported)
-        if callable(value):
+        if inspect.isclass(value) or inspect.isfunction(value):
             assert value.__doc__, f"{name}.{exported}"
 
 
