@@ -48,6 +48,17 @@ def test_digits_are_shifted_as_asked_where_there_is_room(same_way: Hand) -> None
     assert (shift.abs() <= same_way.shift.abs() + 1e-9).all()
 
 
+def test_a_shift_moves_no_stroke_out_of_the_image(same_way: Hand) -> None:
+    pieces = _pieces(same_way._replace(shift=4 * same_way.shift))
+    low = pieces.amin((1, 2)) - same_way.radius
+    high = pieces.amax((1, 2)) + same_way.radius
+    fits = high - low <= 1
+    assert fits.any()
+    assert (low[fits] > -1e-9).all()
+    assert (high[fits] < 1 + 1e-9).all()
+    torch.testing.assert_close((low + high)[~fits], torch.ones_like(low)[~fits])  # centered
+
+
 def test_ink_stays_inside_the_image() -> None:
     border = torch.ones(28, 28, dtype=torch.bool)
     border[1:-1, 1:-1] = False
