@@ -69,39 +69,29 @@ Mixture = dict[Point, float]  # a place on a curve: weights of the points writte
 Piece = tuple[Mixture, Mixture]  # from start to end
 
 
-class Ways(NamedTuple):
-    """Every way of writing every digit, padded to the longest."""
+class Way(NamedTuple):
+    """One way of writing one digit: straight pieces between places that depend on points."""
 
-    first: Tensor  # (10,) int64, row of each digit's first way
-    choices: Tensor  # (10,) int64, number of ways of each digit
-    points: Tensor  # (ways, K, 2) float64, x and y from the middle of the paper
-    pieces: Tensor  # (ways,) int64, number of pieces; the last one is repeated as padding
-    weights: Tensor  # (ways, P, 2, K) float64, of the points in each piece's start and end
+    points: Tensor  # (K, 2) float64, x and y from the middle of the paper
+    weights: Tensor  # (P, 2, K) float64, of the points in each piece's start and end
 
 
 @cache
-def ways() -> Ways:
-    """The ways of writing as tensors.
+def ways() -> tuple[Way, ...]:
+    """The ways of writing, one digit after the other.
 
-    >>> ways().choices.tolist()
-    [2, 3, 2, 2, 2, 2, 2, 3, 2, 2]
+    >>> len(ways())
+    22
     """
-    written = [_pieces(way) for digit in WAYS.values() for way in digit]
-    named = [sorted({point for piece in way for end in piece for point in end}) for way in written]
-    longest = max(len(way) for way in written)
+    return tuple(_way(_pieces(way)) for digit in WAYS.values() for way in digit)
+
+
+def _way(pieces: list[Piece]) -> Way:
+    names = sorted({point for piece in pieces for end in piece for point in end})
+    points = torch.tensor(names, dtype=torch.float64)
     middle = torch.tensor([WIDTH / 2, HEIGHT / 2], dtype=torch.float64)
-    points = torch.zeros(len(written), max(map(len, named)), 2, dtype=torch.float64)
-    weights = torch.zeros(len(written), longest, 2, points.shape[1], dtype=torch.float64)
-    for row, (way, names) in enumerate(zip(written, named, strict=True)):
-        points[row, : len(names)] = torch.tensor(names, dtype=torch.float64) - middle
-        padded = way + way[-1:] * (longest - len(way))
-        weights[row, :, :, : len(names)] = torch.tensor(
-            [[[end.get(name, 0.0) for name in names] for end in piece] for piece in padded],
-            dtype=torch.float64,
-        )
-    choices = torch.tensor([len(digit) for digit in WAYS.values()])
-    pieces = torch.tensor([len(way) for way in written])
-    return Ways(choices.cumsum(0) - choices, choices, points, pieces, weights)
+    weights = [[[end.get(name, 0.0) for name in names] for end in piece] for piece in pieces]
+    return Way(points - middle, torch.tensor(weights, dtype=torch.float64))
 
 
 def _pieces(way: str) -> list[Piece]:

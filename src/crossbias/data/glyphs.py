@@ -112,8 +112,9 @@ def _painted(ink: Tensor, biases: Tensor, bias: Bias, generator: torch.Generator
     images = torch.empty(len(ink), 3, *ink.shape[1:], dtype=torch.uint8)
     white, grey = (torch.tensor(color).view(1, 3, 1, 1) for color in (WHITE, GREY))
     palette = torch.tensor(list(COLORS.values())).view(-1, 3, 1, 1)
-    for start in range(0, len(ink), CHUNK):
-        rows = slice(start, start + CHUNK)
+    chunk = max(1, CHUNK // images[0].numel())
+    for start in range(0, len(ink), chunk):
+        rows = slice(start, start + chunk)
         color = palette[biases[rows]]
         paper = color if bias == "background" else grey
         pen = color if bias == "foreground" else white
@@ -122,5 +123,5 @@ def _painted(ink: Tensor, biases: Tensor, bias: Bias, generator: torch.Generator
             side = ink.shape[-1] // 7
             image[..., :side, :side] = color
         image += noise[rows].unsqueeze(1).float() - NOISE
-        images[rows] = image.clamp_(0, 255).round_().to(torch.uint8)
+        images[rows] = image.clamp_(0, 255).add_(0.5).to(torch.uint8)
     return images
