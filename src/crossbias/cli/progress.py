@@ -89,7 +89,7 @@ class LiveProgress(PlainProgress):
 
 
 def _validation(values: dict[str, float]) -> str:
-    shown = {"accuracy": "validation", "worst_group": "worst group"}
+    shown = {"accuracy": "validation", "conflicting": "conflicting"}
     return ", ".join(
         f"{shown[name]} {100 * value:.1f} %" for name, value in values.items() if name in shown
     )

@@ -25,7 +25,7 @@ class EnD(Method):
             of one are not those of the other.
     """
 
-    paper: ClassVar[str] = "EnD (Tartaglione et al., CVPR 2021)"
+    paper: ClassVar[str] = "EnD (CVPR 2021)"
     supervision: ClassVar[Supervision] = "bias labels"
     capturable: ClassVar[bool] = True
 

@@ -30,7 +30,7 @@ class PGD(Method):
             of from fresh weights.
     """
 
-    paper: ClassVar[str] = "PGD (Ahn et al., ICLR 2023)"
+    paper: ClassVar[str] = "PGD (ICLR 2023)"
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class BiasedERM(Method):
         q: 0 approaches cross-entropy; 1 gives the probability of error.
     """
 
-    paper: ClassVar[str] = "generalized cross-entropy (Zhang & Sabuncu, NeurIPS 2018)"
+    paper: ClassVar[str] = "generalized cross-entropy (NeurIPS 2018)"
     capturable: ClassVar[bool] = True
 
     def __init__(self, *, q: PositiveFraction = 0.7) -> None:

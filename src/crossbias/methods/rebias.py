@@ -36,7 +36,7 @@ class ReBias(Method):
             Algorithm 1 prints it. The second one sees the first one's new features.
     """
 
-    paper: ClassVar[str] = "ReBias (Bahng et al., ICML 2020)"
+    paper: ClassVar[str] = "ReBias (ICML 2020)"
     supervision: ClassVar[Supervision] = "kind of bias"
     minimum_batch: ClassVar[int] = 4  # HSIC_1 divides by m - 3
     capturable: ClassVar[bool] = True

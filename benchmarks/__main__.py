@@ -1,0 +1,6 @@
+"""The benchmarks that need no GPU and take minutes at most."""
+
+from benchmarks import drawing, imports, overhead, scoring
+
+for benchmark in (imports, drawing, scoring, overhead):
+    benchmark.main()
