@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.plugins.precision.amp import MixedPrecision
+from lightning_fabric.plugins.precision.precision import Precision
 from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -13,6 +15,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.networks.network import Network
 from crossbias.seeds import global_randomness_kept
 from crossbias.train.config import TrainConfig
+from crossbias.types import Output
 
 
 class Devices:
@@ -33,7 +36,7 @@ class Devices:
             accelerator=device.type,
             devices=config.processes if several or device.index is None else [device.index],
             strategy=DDPStrategy() if several else "auto",
-            precision="bf16-mixed" if config.precision == "bf16" else "32-true",
+            plugins=[_Bf16(device) if config.precision == "bf16" else Precision()],
         )
         self.fabric.launch()
         self.device: torch.device = self.fabric.device
@@ -88,6 +91,17 @@ class Devices:
                 stack.enter_context(torch.cuda.stream(stream))
                 stack.callback(stream.synchronize)
             yield
+
+
+class _Bf16(MixedPrecision):
+    """Mixed precision that leaves the maps as they are: most methods never look at them."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__("bf16-mixed", device.type)
+
+    def convert_output(self, data: Output) -> Output:
+        """Losses and statistics are computed in float32."""
+        return Output(data.logits.float(), data.features.float(), data.maps)
 
 
 def unwrapped(network: nn.Module) -> Network:
