@@ -45,21 +45,22 @@ class LiveProgress(PlainProgress):
     def __init__(self, console: Console) -> None:
         super().__init__(console)
         self.live: Live | None = None
-        self.validation = ""
+        self.line = self.validation = ""
+        self.first: tuple[float, int] | None = None  # time and finished steps of the first look
 
     def begin(self, stage: str, epochs: int, epoch_steps: int) -> None:
         """Show the line."""
         super().begin(stage, epochs, epoch_steps)
-        self.epoch_steps, self.started, self.first = epoch_steps, time.monotonic(), -1
+        self.epoch_steps, self.first, self.validation = epoch_steps, None, ""
+        self.close()
         self.live = Live(console=self.console, transient=True, refresh_per_second=4)
         self.live.start()
 
     def advance(self, epoch: int, step: int, losses: dict[str, float], rate: float) -> None:
         """Change the line."""
-        done = epoch * self.epoch_steps + step
-        self.first = done if self.first < 0 else self.first
         line = f"{self.stage} {epoch + 1}/{self.epochs}  {in_words(losses)}{self.validation}"
-        self._show(f"{line}  {rate:,.0f} samples/s  {self._left(done)}")
+        left = self._left(epoch * self.epoch_steps + step)
+        self._show(f"{line}  {rate:,.0f} samples/s{left}")
 
     def end_epoch(self, record: dict[str, Any]) -> None:
         """Remember the validation; leave the last epoch's line standing."""
@@ -76,16 +77,20 @@ class LiveProgress(PlainProgress):
             self.live.stop()
             self.live = None
 
-    def _show(self, text: str) -> None:
+    def _show(self, line: str) -> None:
+        self.line = line
         if self.live is not None:
-            self.live.update(Text(text, overflow="ellipsis", no_wrap=True))
+            self.live.update(Text(line, overflow="ellipsis", no_wrap=True))
 
     def _left(self, done: int) -> str:
-        passed = time.monotonic() - self.started
-        if done <= self.first:
+        """Time left, at the pace since the first look."""
+        now = time.monotonic()
+        self.first = self.first or (now, done)
+        start, before = self.first
+        if done == before:
             return ""
-        seconds = passed * (self.epochs * self.epoch_steps - done) / (done - self.first)
-        return f"{int(seconds) // 60}:{int(seconds) % 60:02d} left"
+        seconds = int((now - start) * (self.epochs * self.epoch_steps - done) / (done - before))
+        return f"  {seconds // 60}:{seconds % 60:02d} left"
 
 
 def _validation(values: dict[str, float]) -> str:

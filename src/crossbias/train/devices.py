@@ -1,5 +1,6 @@
 """Devices and processes. The only file that imports Fabric."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
@@ -26,6 +27,7 @@ class Devices:
     """
 
     def __init__(self, config: TrainConfig) -> None:
+        logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its hints are not ours
         device = find_device(config.device)
         several = config.processes > 1
         if several and device.type == "cuda" and config.processes > torch.cuda.device_count():

@@ -15,7 +15,7 @@ def environment(device: torch.device) -> dict[str, str]:
         "crossbias": crossbias_version(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "platform": platform.platform(terse=True),
+        "platform": f"{platform.system()} {platform.machine()}",
         "device": _in_words(device),
     }
 

@@ -86,6 +86,8 @@ def train_run(
         except CrossbiasError:
             _forget_if_unused(run.folder)
             raise
+        finally:
+            run.progress.close()
     path = run.folder.path if run.folder is not None and run.devices.is_main else None
     if run.folder is not None and path is not None:
         run.folder.save_network("model", trained.state_dict())

@@ -17,3 +17,6 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Something a person should know, such as a stage that is skipped."""
+
+    def close(self) -> None:
+        """Training ended, or failed."""

@@ -1,0 +1,53 @@
+"""What a person sees while it trains."""
+
+import io
+
+from rich.console import Console
+
+from crossbias.cli.progress import LiveProgress, PlainProgress
+
+RECORD = {
+    "stage": "final",
+    "epoch": 1,
+    "losses": {"loss": 0.5, "task": 0.25},
+    "validation": {"accuracy": 0.9, "conflicting": 0.125, "worst_group": 0.0},
+    "samples_per_second": 1234.5,
+}
+
+
+def test_plain_lines_where_there_is_no_terminal():
+    out = io.StringIO()
+    progress = PlainProgress(Console(file=out, width=200))
+    progress.begin("final", 2, 10)
+    progress.advance(0, 5, {"loss": 0.4}, 100.0)
+    progress.end_epoch(RECORD)
+    progress.note("computing scores")
+    assert out.getvalue().splitlines() == [
+        "final 1/2  loss 0.5, task 0.25  validation 90.0 %, conflicting 12.5 %  1,234 samples/s",
+        "computing scores",
+    ]
+
+
+def test_one_live_line_with_losses_rate_and_time_left(monkeypatch):
+    out = io.StringIO()
+    progress = LiveProgress(Console(file=out, width=200, force_terminal=True))
+    monkeypatch.setattr("crossbias.cli.progress.time.monotonic", lambda: next(clock))
+    clock = iter([10.0, 20.0])
+    progress.begin("final", 20, 10)
+    progress.advance(0, 5, {"loss": 0.4}, 100.0)
+    assert progress.line == "final 1/20  loss 0.4  100 samples/s"
+    progress.end_epoch(RECORD)
+    progress.advance(1, 0, {"loss": 0.3}, 100.0)  # 5 steps in 10 s, 190 to go
+    assert progress.line == (
+        "final 2/20  loss 0.3  validation 90.0 %, conflicting 12.5 %  100 samples/s  6:20 left"
+    )
+    progress.end_epoch(RECORD | {"epoch": 20})
+    assert progress.live is None
+    assert "final 20/20  loss 0.5" in out.getvalue()
+
+
+def test_an_error_leaves_no_live_line_behind():
+    progress = LiveProgress(Console(file=io.StringIO(), force_terminal=True))
+    progress.begin("final", 2, 10)
+    progress.close()
+    assert progress.live is None
