@@ -19,10 +19,10 @@ def main() -> None:
             took = seconds(lambda: results.update(run_demo(Path(folder), seed=seed)))  # noqa: B023
         found[f"seed {seed}"] = {"seconds": round(took, 1)} | {
             name: {
-                "aligned": round(result.metrics["test"].aligned.value, 4),
-                "conflicting": round(result.metrics["test"].conflicting.value, 4),
+                "aligned": round(metrics.aligned.value, 4),
+                "conflicting": round(metrics.conflicting.value, 4),
             }
-            for name, result in results.items()
+            for name, metrics in results.items()
         }
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     keep("demo_seeds", found | {"peak GiB": round(peak, 2)}, "cpu")

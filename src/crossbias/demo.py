@@ -5,11 +5,14 @@ from typing import Any, Final
 
 from torch import nn
 
+from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
 from crossbias.networks.network import Network
 from crossbias.parameters import Count
+from crossbias.storage import read_json
+from crossbias.train.folder import RunFolder
 from crossbias.train.progress import Progress
-from crossbias.train.result import Result
+from crossbias.verify import Metrics
 
 DATA: Final[dict[str, Any]] = {"name": "glyphs", "size": 3000, "image_size": 20, "rho": 0.94}
 NETWORK: Final[dict[str, Any]] = {"name": "simple-convnet-1", "dropout": 0.0}
@@ -36,26 +39,45 @@ def color_network(*, num_classes: Count, in_channels: Count = 3) -> Network:
     return Network(body, nn.Linear(32, num_classes))
 
 
-def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> dict[str, Result]:
+def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> dict[str, Metrics]:
     """Train the four methods, each in its own folder under ``out``, and write the report.
+
+    A demo that was interrupted goes on where it stopped; one that is finished is not repeated.
 
     Args:
         out: Folder of the runs and of ``report.html``.
         seed: Of the drawings and of the trainings.
         progress: Who hears about it.
+
+    Returns:
+        The metrics of each method on the unbiased test split.
     """
     from crossbias.report import write_report
 
-    results = {}
+    progress = progress or Progress()
     for name, hyperparameters in METHODS.items():
-        if progress is not None:
-            progress.note(f"{name}:")
         experiment = Experiment(
             method={"name": name} | hyperparameters,
             data=DATA | {"seed": seed},
             network=NETWORK,
             train=TRAIN | {"seed": seed},
         )
-        results[name] = experiment.run(out / name, progress=progress)
+        _run_or_continue(experiment, RunFolder(out / name), progress)
     write_report([out / name for name in METHODS], out / "report.html")
-    return results
+    return {
+        name: Metrics.from_json(read_json(RunFolder(out / name).metrics)["test"])
+        for name in METHODS
+    }
+
+
+def _run_or_continue(experiment: Experiment, folder: RunFolder, progress: Progress) -> None:
+    progress.note(f"{experiment.method['name']}:")
+    started = folder.config.exists()
+    if started and read_json(folder.config)["train"]["seed"] != experiment.train["seed"]:
+        raise CrossbiasError(
+            f"{folder.path} holds the demo of another seed; choose another folder with --out"
+        )
+    if folder.done.exists():
+        progress.note("finished already")
+    else:
+        experiment.run(folder.path, resume=started, progress=progress)

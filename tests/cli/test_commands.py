@@ -226,6 +226,32 @@ def test_evaluating_a_folder_that_is_no_run_says_so(crossbias):
     assert "nothing/config.json does not exist" in err
 
 
+def test_the_demo_can_be_interrupted_continued_and_repeated(crossbias, monkeypatch):
+    """In small; what it shows at full size is a slow test and a benchmark."""
+    from crossbias import demo
+    from crossbias.train.run import Run
+
+    small = {"size": 60, "test_size": 100, "image_size": 16}
+    monkeypatch.setattr(demo, "DATA", demo.DATA | small)
+    monkeypatch.setattr(demo, "TRAIN", {"epochs": 1, "batch_size": 20, "device": "cpu"})
+    steps = iter(range(100))
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "asked_to_stop", lambda self, step: next(steps) == 4)
+        assert crossbias("demo", "--out", "d")[0] == 130
+    assert Path("d/erm/done").exists()
+    assert not Path("d/end/done").exists()
+    code, out, err = crossbias("demo", "--out", "d")
+    assert code == 0, err
+    assert "finished already" in err
+    assert "resuming final after epoch 0, step 2" in err
+    assert "report: d/report.html" in out
+    assert Path("d/report.html").exists()
+    assert crossbias("demo", "--out", "d")[1] == out
+    code, _, err = crossbias("demo", "--out", "d", "--seed", "1")
+    assert code == 2
+    assert "holds the demo of another seed" in err
+
+
 LONG = [*FAST, "--method", "pgd", "--epochs", "30"]
 
 

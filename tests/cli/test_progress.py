@@ -23,7 +23,7 @@ def test_plain_lines_where_there_is_no_terminal():
     progress.end_epoch(RECORD)
     progress.note("computing scores")
     assert out.getvalue().splitlines() == [
-        "final 1/2  loss 0.5, task 0.25  validation 90.0 %, conflicting 12.5 %  1,234 samples/s",
+        "final 1/2  1,234 samples/s  validation 90.0 %, conflicting 12.5 %  loss 0.5, task 0.25",
         "computing scores",
     ]
 
@@ -35,15 +35,15 @@ def test_one_live_line_with_losses_rate_and_time_left(monkeypatch):
     clock = iter([10.0, 20.0])
     progress.begin("final", 20, 10)
     progress.advance(0, 5, {"loss": 0.4}, 100.0)
-    assert progress.line == "final 1/20  loss 0.4  100 samples/s"
+    assert progress.line == "final 1/20  100 samples/s  loss 0.4"
     progress.end_epoch(RECORD)
     progress.advance(1, 0, {"loss": 0.3}, 100.0)  # 5 steps in 10 s, 190 to go
     assert progress.line == (
-        "final 2/20  loss 0.3  validation 90.0 %, conflicting 12.5 %  100 samples/s  6:20 left"
+        "final 2/20  6:20 left  100 samples/s  validation 90.0 %, conflicting 12.5 %  loss 0.3"
     )
     progress.end_epoch(RECORD | {"epoch": 20})
     assert progress.live is None
-    assert "final 20/20  loss 0.5" in out.getvalue()
+    assert "final 20/20  1,234 samples/s" in out.getvalue()
 
 
 def test_an_error_leaves_no_live_line_behind():

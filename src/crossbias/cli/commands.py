@@ -152,11 +152,9 @@ def demo(
     """Train four methods on drawn digits whose background gives the answer away; compare them."""
     from crossbias.demo import run_demo
 
-    results = run_demo(out, seed=seed, progress=_progress(quiet))
+    metrics = run_demo(out, seed=seed, progress=_progress(quiet))
     console = tables.make_console()
-    tables.print_metrics(
-        console, "method", {name: result.metrics["test"] for name, result in results.items()}
-    )
+    tables.print_metrics(console, "method", metrics)
     _say(console, f"report: {out / 'report.html'}")
 
 

@@ -31,9 +31,10 @@ class PlainProgress(Progress):
         self._print(text)
 
     def _line(self, record: dict[str, Any]) -> str:
-        parts = [f"{self.stage} {record['epoch']}/{self.epochs}", in_words(record["losses"])]
+        pace = f"{record['samples_per_second']:,.0f} samples/s"
+        parts = [f"{self.stage} {record['epoch']}/{self.epochs}", pace]
         parts += [_validation(record["validation"])] if record["validation"] else []
-        return "  ".join([*parts, f"{record['samples_per_second']:,.0f} samples/s"])
+        return "  ".join([*parts, in_words(record["losses"])])
 
     def _print(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -58,9 +59,9 @@ class LiveProgress(PlainProgress):
 
     def advance(self, epoch: int, step: int, losses: dict[str, float], rate: float) -> None:
         """Change the line."""
-        line = f"{self.stage} {epoch + 1}/{self.epochs}  {in_words(losses)}{self.validation}"
         left = self._left(epoch * self.epoch_steps + step)
-        self._show(f"{line}  {rate:,.0f} samples/s{left}")
+        pace = f"{self.stage} {epoch + 1}/{self.epochs}{left}  {rate:,.0f} samples/s"
+        self._show(f"{pace}{self.validation}  {in_words(losses)}")
 
     def end_epoch(self, record: dict[str, Any]) -> None:
         """Remember the validation; leave the last epoch's line standing."""
