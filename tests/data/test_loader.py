@@ -96,3 +96,12 @@ def test_crop_shifts_each_image_and_fills_with_zeros():
 def test_an_unknown_augmentation_is_answered_with_the_known_ones():
     with pytest.raises(CrossbiasError, match=r"no augmentation 'filp' \(did you mean 'flip'"):
         augmentation(("filp",))
+
+
+def test_batches_are_cut_to_the_middle_square(data):
+    cropped = dataclasses.replace(data, crop=4)
+    for batch, whole in zip(
+        loaded(cropped, resident=True, names=()), loaded(data, resident=True, names=()), strict=True
+    ):
+        assert torch.equal(batch.inputs, whole.inputs[:, :, 1:5, 1:5])
+    assert cropped.hash == data.hash

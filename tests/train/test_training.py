@@ -117,6 +117,14 @@ def test_augmentation_changes_training_and_not_evaluation(data, network, validat
     assert crossbias.evaluate(result.network, validation) == result.metrics["validation"]
 
 
+def test_the_datas_own_augmentation_is_used_unless_another_is_named(data, network):
+    own = dataclasses.replace(data, augment=("flip",))
+    named = dataclasses.replace(CONFIG, augment=("flip",))
+    none = dataclasses.replace(CONFIG, augment=())
+    assert same(weights(ERM(), own, network), weights(ERM(), data, network, named))
+    assert same(weights(ERM(), own, network, none), weights(ERM(), data, network))
+
+
 @pytest.mark.parametrize(
     ("selection", "chosen"),
     [("last", 3), ("validation-accuracy", 2), ("validation-worst-group", 1)],

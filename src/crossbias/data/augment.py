@@ -35,6 +35,13 @@ def crop(images: Tensor, generator: Generator, padding: int = 4) -> Tensor:
 AUGMENTATIONS: dict[str, Augmentation] = {"flip": flip, "crop": crop}
 
 
+def center_crop(images: Tensor, size: int) -> Tensor:
+    """The middle square; images that are no larger stay whole."""
+    height, width = images.shape[2:]
+    top, left = max(height - size, 0) // 2, max(width - size, 0) // 2
+    return images[:, :, top : top + min(size, height), left : left + min(size, width)]
+
+
 def augmentation(names: tuple[str, ...]) -> Augmentation:
     """The named augmentations, one after the other."""
     for name in names:

@@ -29,11 +29,15 @@ class BiasedDataset:
         values: For each attribute, names of its values; numbers if left out.
         alignments: For each attribute, a ``(classes, values)`` table that is true where a value
             goes along with a class. Left out, it is read from the counts (see ``alignment``).
+        crop: Side of the square that images are cut to in a batch, in the middle unless an
+            augmentation cuts elsewhere; 0 keeps them whole.
+        augment: Augmentations of training batches where the configuration names none.
         mean: Per-channel mean of images in [0, 1], subtracted from every batch.
         std: Per-channel standard deviation, divided out of every batch.
         index: ``(n,)`` rows in the full training set; ``0..n-1`` if left out.
         full_size: Number of rows of the full set; per-sample tables have this length.
         origin: How a named source made it: seed and options, for the record.
+        digest: SHA-256 of the inputs, where it is known already; else it is computed.
 
     >>> data = BiasedDataset(
     ...     inputs=torch.zeros(4, 2), targets=torch.tensor([0, 0, 1, 1]),
@@ -51,11 +55,14 @@ class BiasedDataset:
     classes: tuple[str, ...] = ()
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     alignments: Mapping[str, Tensor] = field(default_factory=dict)
+    crop: int = 0
+    augment: tuple[str, ...] = ()
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
     index: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
     full_size: int = 0
     origin: Mapping[str, Any] = field(default_factory=dict)
+    digest: str = ""
 
     def __post_init__(self) -> None:
         fill = object.__setattr__  # the dataclass is frozen; these are defaults, not changes
@@ -98,14 +105,12 @@ class BiasedDataset:
     @cached_property
     def hash(self) -> str:
         """SHA-256 of the content: inputs, targets, attributes and their names."""
-        digest = hashlib.sha256()
         columns = {f"attribute {name}": self.attributes[name] for name in sorted(self.attributes)}
-        for name, tensor in ({"inputs": self.inputs, "targets": self.targets} | columns).items():
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            for start in range(0, len(tensor), 4096):
-                digest.update(tensor[start : start + 4096].contiguous().numpy().data)
-        digest.update(repr((self.classes, sorted(self.values.items()))).encode())
-        return digest.hexdigest()
+        digests = {"inputs": self.digest or tensor_digest(self.inputs)}
+        for name, column in ({"targets": self.targets} | columns).items():
+            digests[name] = tensor_digest(column)
+        names = (self.classes, sorted(self.values.items()))
+        return hashlib.sha256(repr((digests, names)).encode()).hexdigest()
 
     def counts(self) -> Tensor:
         """Number of samples of each (target, bias) group, (classes, biases); unknown left out."""
@@ -139,7 +144,16 @@ class BiasedDataset:
             attributes={name: column[keep] for name, column in self.attributes.items()},
             alignments=dict(self.alignments) | ({self.bias: self.alignment()} if self.bias else {}),
             index=self.index[keep],
+            digest="",
         )
+
+
+def tensor_digest(tensor: Tensor) -> str:
+    """SHA-256 of a tensor's type, shape and bytes, read a part at a time."""
+    digest = hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+    for start in range(0, len(tensor), 4096):
+        digest.update(tensor[start : start + 4096].contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def _numbered(column: Tensor) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from crossbias.data.augment import Augmentation
+from crossbias.data.augment import Augmentation, center_crop
 from crossbias.data.dataset import BiasedDataset
 from crossbias.seeds import generator_for
 from crossbias.types import Batch
@@ -102,7 +102,11 @@ class Loader:
         return raw.to(torch.float32, memory_format=fast).div_(255)
 
     def _normalized(self, inputs: Tensor) -> Tensor:
-        return (inputs - self.mean) / self.std if self.images else inputs
+        if not self.images:
+            return inputs
+        if self.data.crop:
+            inputs = center_crop(inputs, self.data.crop)
+        return (inputs - self.mean) / self.std
 
 
 class _Rows(Dataset[Tensor]):

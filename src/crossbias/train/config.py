@@ -43,7 +43,7 @@ class TrainConfig:
         processes: Number of processes, each with its own device, that share every batch.
         compile: Compile the networks with ``torch.compile``.
         cuda_graphs: On one CUDA device, replay the steps of methods that allow it as a graph.
-        augment: Names of augmentations, applied to training batches in this order.
+        augment: Augmentations of training batches, in this order; the data's own if ``None``.
         validation_interval: Epochs between two validations; the last epoch always has one.
         selection: The rule that picks the epoch whose network is kept: the last, or the best on
             validation data by accuracy or by worst-group accuracy (which needs bias labels).
@@ -69,7 +69,7 @@ class TrainConfig:
     processes: Count = 1
     compile: bool = False
     cuda_graphs: bool = True
-    augment: tuple[str, ...] = ()
+    augment: tuple[str, ...] | None = None
     validation_interval: Count = 1
     selection: Selection = "last"
     resident_bytes: WholeNumber = 4 * 2**30

@@ -44,7 +44,8 @@ class Training:
         self.run, self.method, self.name = run, method, name
         self.weights = None if weights is None else weights.cpu()[run.data.index]
         self.loader = run.loader(run.data)
-        self.augment = augmentation(run.config.augment) if run.config.augment else None
+        named = run.data.augment if run.config.augment is None else run.config.augment
+        self.augment = augmentation(named) if named else None
         self.minimum = _minimum_batch(run, method)
         self.steps = math.inf if epochs or not run.config.steps else run.config.steps
         self.epoch_steps = len(self._cut(0))
