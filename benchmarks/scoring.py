@@ -9,7 +9,7 @@ import crossbias
 from benchmarks.measure import alternate, device_named, keep, ratio
 from crossbias import TrainConfig
 from crossbias.data import load
-from crossbias.methods.pgd import _gradient_norm
+from crossbias.scores import head_norm
 from crossbias.train.run import Run
 
 
@@ -22,7 +22,7 @@ def main() -> None:
     run = Run(data, network=network, config=config, validation=data)
     network.to(run.device)
     actions = {
-        "score": lambda: run.score(network, _gradient_norm).cpu(),
+        "score": lambda: head_norm(run, network).cpu(),
         "evaluate": lambda: run.validate(network),
     }
     alternate(actions, 1)

@@ -27,8 +27,19 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "sigma": 0.7,
         "order": "f-then-g",
     },
-    "pgd": {"q": 0.3, "biased_epochs": 1, "from_biased": False},
+    "pgd": {
+        "score": "vmf",
+        "q": 0.3,
+        "biased_epochs": 1,
+        "from_biased": False,
+        "balance": 30.0,
+        "dimensions": 3,
+        "floor": 0.9,
+        "reweight": True,
+    },
 }
+# What a knob needs beside it to have an effect at all.
+TOGETHER = {"balance": {"score": "vmf"}, "dimensions": {"score": "vmf"}, "floor": {"score": "vmf"}}
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
 
 every_method = pytest.mark.parametrize("name", METHODS)
@@ -100,9 +111,11 @@ def test_every_trainable_parameter_moves(name, data, network, monkeypatch):
     [(name, changed) for name, values in OTHER_VALUES.items() for changed in values],
 )
 def test_every_hyperparameter_changes_the_result(name, changed, data, network):
-    other = create_method(name, **{changed: OTHER_VALUES[name][changed]})
-    assert other.hyperparameters()[changed] != create_method(name).hyperparameters()[changed]
-    assert not equal(trained(create_method(name), data, network), trained(other, data, network))
+    needed = TOGETHER.get(changed, {})
+    usual = create_method(name, **needed)
+    other = create_method(name, **needed | {changed: OTHER_VALUES[name][changed]})
+    assert other.hyperparameters()[changed] != usual.hyperparameters()[changed]
+    assert not equal(trained(usual, data, network), trained(other, data, network))
 
 
 @every_method

@@ -19,6 +19,7 @@ SIGNATURES = {
     "generalized_cross_entropy": "(logits, target, *, q)",
     "gradient_reversal": "(x, *, scale)",
     "negative_conditional_entropy": "(logits, *, dim=1)",
+    "per_sample_gradients": "(network, inputs, target, *, budget=1073741824)",
     "head_gradient_norm": "(logits, target, features, *, bias=True)",
     "vmf_log_density": "(directions)",
     "cam": "(maps, weight, target)",

@@ -7,6 +7,7 @@ import crossbias
 from crossbias import TrainConfig
 from crossbias.methods import PGD
 from crossbias.methods.pgd import BiasedERM
+from crossbias.scores import SIMPLE_SCORES, gradient_acceptance, head_norm
 from crossbias.train.run import Run
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
@@ -73,8 +74,92 @@ def test_samples_that_conflict_with_the_shortcut_score_higher():
     config = TrainConfig(epochs=6, batch_size=64, device="cpu", lr=0.003)
     recipe = crossbias.Recipe(NETWORK["name"], {"dropout": 0.0})
     run = Run(data, network=recipe, config=config)
-    from crossbias.methods.pgd import _gradient_norm
-
-    scores = run.score(run.train(BiasedERM(), name="biased"), _gradient_norm)
+    biased = run.train(BiasedERM(), name="biased")
+    scores = head_norm(run, biased)
     conflicting = data.biases != data.targets
     assert scores[conflicting].mean() > 5 * scores[~conflicting].mean()
+    for balance in (0.0, 1.0, float("inf")):
+        drawn = gradient_acceptance(run, biased, dimensions=50, balance=balance, floor=0.01)
+        assert drawn[conflicting].mean() > 3 * drawn[~conflicting].mean(), balance
+
+
+def bare_gradients(network, data) -> torch.Tensor:
+    """Whole-network gradients, one sample at a time."""
+    rows = []
+    for row in range(len(data)):
+        inputs = (data.inputs[row : row + 1].float() / 255 - 0.5) / 0.5
+        loss = F.cross_entropy(network(inputs).logits, data.targets[row : row + 1])
+        gradients = torch.autograd.grad(loss, list(network.parameters()))
+        rows.append(torch.cat([gradient.flatten() for gradient in gradients]))
+    return torch.stack(rows)
+
+
+def test_gradient_acceptance_equals_the_paper_written_out(data, network):
+    """Eq. 1, the k dominant coordinates of a class, the vMF estimate and the harmonic mean."""
+    network.eval()
+    run = Run(data, network=network, config=CONFIG)
+    k, balance = 7, 2.0
+    found = gradient_acceptance(run, network, dimensions=k, balance=balance, floor=1e-300)
+    gradients = bare_gradients(network, data).double()
+    inverse_score = torch.empty(len(data), dtype=torch.float64)
+    for number in range(3):
+        rows = data.targets == number
+        own = gradients[rows]
+        magnitude = (1 / own.norm(dim=1)) / (1 / own.norm(dim=1)).sum()
+        dominant = own.abs().sum(0).topk(k).indices
+        unit = own[:, dominant] / own[:, dominant].norm(dim=1, keepdim=True)
+        total = unit.sum(0)
+        r = total.norm() / len(unit)
+        kappa = r * (k - r**2) / (1 - r**2)
+        density = torch.exp(kappa * unit @ (total / total.norm()))
+        direction = density / density.sum()
+        inverse_score[rows] = (1 / magnitude + balance / direction) / (1 + balance)
+    expected = inverse_score / inverse_score.max()  # C / S with C = min S
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-6)
+    assert found.max() == 1
+
+
+def test_simple_scores_are_those_of_appendix_h(data, network):
+    network.eval()
+    run = Run(data, network=network, config=CONFIG)
+    logits = network((data.inputs.float() / 255 - 0.5) / 0.5).logits
+    target = logits.gather(1, data.targets[:, None]).squeeze(1)
+    expected = {
+        "loss": F.cross_entropy(logits, data.targets, reduction="none"),
+        "softmax": 1 - logits.softmax(1).gather(1, data.targets[:, None]).squeeze(1),
+        "logit": target.max() - target,
+    }
+    for name, value in expected.items():
+        torch.testing.assert_close(SIMPLE_SCORES[name](run, network), value.detach())
+
+
+def test_scores_of_a_subset_leave_other_rows_at_zero(data, network):
+    run = Run(data.subset(data.targets != 1), network=network, config=CONFIG)
+    for score in (
+        gradient_acceptance(run, network, dimensions=5, balance=1.0, floor=0.01),
+        *(function(run, network) for function in SIMPLE_SCORES.values()),
+    ):
+        assert (score[data.targets == 1] == 0).all()
+        assert score.isfinite().all()
+
+
+def test_more_dimensions_than_parameters_and_samples_without_gradient_are_handled(data):
+    """A network that is certain of everything: all gradients vanish, all draws are alike."""
+    from torch import nn
+
+    network = crossbias.Network(nn.Flatten(), nn.Linear(108, 3))
+    nn.init.zeros_(network.head.weight)
+    with torch.no_grad():
+        network.head.bias.copy_(torch.tensor([1e4, 0.0, 0.0]))
+    certain = data.subset(data.targets == 0)
+    run = Run(certain, network=network.eval(), config=CONFIG)
+    score = gradient_acceptance(run, network, dimensions=10**6, balance=1.0, floor=0.01)
+    torch.testing.assert_close(score[certain.index], torch.ones(len(certain), dtype=torch.float64))
+
+
+def test_reweighting_trains_on_every_sample_with_weights_of_mean_one(data, network, monkeypatch):
+    calls = watched(monkeypatch)
+    crossbias.fit(PGD(reweight=True), data, network=network, config=CONFIG)
+    weights = calls[1]["method"].weights
+    assert calls[1].get("weights") is None
+    torch.testing.assert_close(weights.mean().item(), 1.0, rtol=1e-5, atol=0)

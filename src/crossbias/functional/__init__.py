@@ -8,6 +8,7 @@ from crossbias.functional.objectives import (
     generalized_cross_entropy,
     negative_conditional_entropy,
 )
+from crossbias.functional.per_sample import per_sample_gradients
 from crossbias.functional.regularizers import end_terms
 from crossbias.functional.reversal import gradient_reversal
 
@@ -21,5 +22,6 @@ __all__ = [
     "intrinsic_weight",
     "median_bandwidth",
     "negative_conditional_entropy",
+    "per_sample_gradients",
     "vmf_log_density",
 ]

@@ -1,33 +1,47 @@
-"""PGD: resample the training set by the size of per-sample gradients."""
+"""PGD: resample the training set by per-sample gradients of a biased network."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from crossbias.functional import generalized_cross_entropy, head_gradient_norm
+from crossbias.functional import generalized_cross_entropy
 from crossbias.methods.base import Method
 from crossbias.methods.erm import ERM
 from crossbias.networks.network import Network
-from crossbias.parameters import Count, PositiveFraction
-from crossbias.types import Batch, Losses, Output
+from crossbias.parameters import Count, NonNegative, PositiveFraction
+from crossbias.scores import SIMPLE_SCORES, gradient_acceptance
+from crossbias.types import Batch, Losses
 
 if TYPE_CHECKING:
     from crossbias.train.run import Run
 
 
 class PGD(Method):
-    """Per-sample gradient-based de-biasing (Ahn et al., ICLR 2023), in three steps.
+    """Per-sample gradient-based de-biasing (Ahn et al., ICLR 2022 submission and ICLR 2023).
 
     A biased network is trained with generalized cross-entropy, which lets it ignore what is
-    hard. Samples that conflict with its shortcut keep large gradients. The final network is
-    trained on samples drawn in proportion to the norm of the last layer's gradient.
+    hard. Samples that conflict with its shortcut keep large and unusual gradients. The final
+    network is trained on samples drawn by a score of those gradients.
 
     Args:
-        q: Of generalized cross-entropy; .7 in paper and release.
+        score: ``norm`` draws in proportion to the norm of the last layer's gradient (2023);
+            ``vmf`` by magnitude and direction of the whole network's gradient (2022);
+            ``magnitude`` and ``direction`` by one of the two; ``softmax``, ``logit`` and ``loss``
+            are the comparisons of the 2022 appendix.
+        q: Of generalized cross-entropy; .7 in both papers.
         biased_epochs: Length of the biased training; the configured number of epochs if not
-            given, as in the paper.
-        from_biased: Start the final network from the biased one, as the release does, instead
-            of from fresh weights.
+            given, as in both papers.
+        from_biased: Start the final network from the biased one, as the 2023 release does,
+            instead of from fresh weights.
+        balance: The 2022 paper's lambda, weight of the direction in ``vmf``; it reports no
+            difference for 0, 1, 10 and 100.
+        dimensions: Its K, the number of gradient coordinates that make up a direction; all of
+            them where there are fewer. 100 on MNIST, 500 with ResNet-18.
+        floor: Smallest density of a direction relative to its class's largest. The text has
+            none; with one of practically zero a few outliers would take all draws.
+        reweight: Weight the loss by the score instead of drawing by it (the dagger row).
     """
 
     paper: ClassVar[str] = "PGD (ICLR 2023)"
@@ -35,21 +49,49 @@ class PGD(Method):
     def __init__(
         self,
         *,
+        score: Literal[
+            "norm", "vmf", "magnitude", "direction", "softmax", "logit", "loss"
+        ] = "norm",
         q: PositiveFraction = 0.7,
         biased_epochs: Count | None = None,
         from_biased: bool = True,
+        balance: NonNegative = 1.0,
+        dimensions: Count = 100,
+        floor: PositiveFraction = 0.01,
+        reweight: bool = False,
     ) -> None:
+        self.score = score
         self.q = q
         self.biased_epochs = biased_epochs
         self.from_biased = from_biased
+        self.balance = balance
+        self.dimensions = dimensions
+        self.floor = floor
+        self.reweight = reweight
 
     def fit(self, run: "Run") -> Network:
-        """Biased network, gradient norms, resampled final network."""
+        """Biased network, scores, final network."""
         biased = run.train(BiasedERM(q=self.q), name="biased", epochs=self.biased_epochs)
-        norms = run.stage("gradient-norms", lambda: run.score(biased, _gradient_norm))
+        scores = run.stage("scores", lambda: self._scores(run, biased))
+        # The release floors the scores, so that a sample fitted exactly can still be drawn.
+        scores = torch.where(scores > 0, scores.clamp(min=1e-8), 1e-8)
         start = biased if self.from_biased else None
-        # The release floors the norms, so that a sample fitted exactly can still be drawn.
-        return run.train(ERM(), weights=norms.clamp(min=1e-8), network=start)
+        if self.reweight:
+            mean = scores[run.data.index].mean()
+            return run.train(WeightedERM(weights=scores / mean), network=start)
+        return run.train(ERM(), weights=scores, network=start)
+
+    def _scores(self, run: "Run", biased: Network) -> Tensor:
+        if self.score in SIMPLE_SCORES:
+            return SIMPLE_SCORES[self.score](run, biased)
+        balances = {"vmf": self.balance, "magnitude": 0.0, "direction": float("inf")}
+        return gradient_acceptance(
+            run,
+            biased,
+            dimensions=self.dimensions,
+            balance=balances[self.score],
+            floor=self.floor,
+        )
 
 
 class BiasedERM(Method):
@@ -71,6 +113,29 @@ class BiasedERM(Method):
         return {"loss": generalized_cross_entropy(output.logits, batch.target, q=self.q).mean()}
 
 
-def _gradient_norm(batch: Batch, output: Output) -> Tensor:
-    """Of plain cross-entropy with respect to the head's weight; the release leaves its bias out."""
-    return head_gradient_norm(output.logits, batch.target, output.features, bias=False)
+class WeightedERM(Method):
+    """Cross-entropy with a weight for each training sample.
+
+    Args:
+        weights: ``(full_size,)`` one for each row of the full training set.
+    """
+
+    paper: ClassVar[str] = "plain training with sample weights"
+    capturable: ClassVar[bool] = True
+
+    def __init__(self, *, weights: Tensor) -> None:
+        self.weights = weights
+
+    def setup(self, run: "Run") -> None:
+        """Put the weights on the device."""
+        super().setup(run)
+        self.table = self.weights.float().to(run.device)
+
+    def loss(self, batch: Batch) -> Losses:
+        """Weighted mean cross-entropy."""
+        output = self.network(batch.inputs)
+        each = F.cross_entropy(output.logits, batch.target, reduction="none")
+        return {"loss": (self.table[batch.index] * each).mean()}
+
+    def __repr__(self) -> str:
+        return "WeightedERM()"

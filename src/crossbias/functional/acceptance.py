@@ -1,0 +1,101 @@
+"""PGD's scores: how much a sample contributes to the prejudice, and how often to draw it."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+_SMALLEST_NORM = 1e-12
+
+
+def magnitude_score(norms: Tensor, target: Tensor) -> Tensor:
+    r"""Magnitude score M of PGD (ICLR 2022 submission), eq. 1, in logarithms.
+
+    .. math:: M(i) = \frac{1/\|\nabla_i\|}{\sum_j 1/\|\nabla_j\|}
+
+    with the sum over the samples of i's class.
+
+    Args:
+        norms: ``(n,)`` gradient norms; zero counts as very small.
+        target: ``(n,)`` class numbers.
+
+    Returns:
+        ``(n,)`` log M, in float64.
+
+    >>> magnitude_score(torch.tensor([1.0, 3.0]), torch.tensor([0, 0])).exp()
+    tensor([0.7500, 0.2500], dtype=torch.float64)
+    """
+    return _by_class(
+        norms.double().clamp(min=_SMALLEST_NORM),
+        target,
+        lambda norm: -norm.log() - torch.logsumexp(-norm.log(), 0),
+    )
+
+
+def direction_score(log_density: Tensor, target: Tensor, *, floor: float) -> Tensor:
+    r"""Direction score D of PGD (ICLR 2022 submission), eq. 1, in logarithms.
+
+    .. math:: D(i) = p_{dir}(i) / \sum_j p_{dir}(j)
+
+    with the sum over the samples of i's class.
+
+    Args:
+        log_density: ``(n,)`` log density of each sample's gradient direction among its class, up
+            to a constant, as ``vmf_log_density`` gives it.
+        target: ``(n,)`` class numbers.
+        floor: Smallest density relative to the class's largest: without one a few outliers,
+            whose density is practically zero, would take all draws.
+
+    Returns:
+        ``(n,)`` log D, in float64.
+    """
+    smallest = torch.tensor(floor, dtype=torch.float64).log()
+
+    def normalized(density: Tensor) -> Tensor:
+        density = (density - density.max()).clamp(min=smallest.item())
+        return density - torch.logsumexp(density, 0)
+
+    return _by_class(log_density.double(), target, normalized)
+
+
+def acceptance(magnitude: Tensor, direction: Tensor, *, balance: float) -> Tensor:
+    r"""Sampling probability of PGD (ICLR 2022 submission), section 4.2.
+
+    With the weighted harmonic mean of the two scores,
+
+    .. math:: S(i) = \frac{1 + \lambda}{1/M(i) + \lambda/D(i)}, \qquad
+        p_s(i) = \frac{\min_j S(j)}{S(i)}.
+
+    The formula of S is reconstructed: the text names a harmonic mean and a balance of 0 for the
+    magnitude alone. Drawing uniformly and accepting with :math:`p_s` (Algorithm 1) is drawing in
+    proportion to :math:`p_s`.
+
+    Args:
+        magnitude: ``(n,)`` log M.
+        direction: ``(n,)`` log D.
+        balance: The paper's lambda: 0 for the magnitude alone, infinity for the direction alone.
+
+    Returns:
+        ``(n,)`` probabilities in (0, 1], float64.
+
+    >>> equal = torch.tensor([0.5, 0.5]).log()
+    >>> acceptance(torch.tensor([0.75, 0.25]).log(), equal, balance=0.0)
+    tensor([0.3333, 1.0000], dtype=torch.float64)
+    """
+    magnitude, direction = magnitude.double(), direction.double()
+    if balance == float("inf"):
+        score = direction
+    else:
+        weight = torch.tensor(balance, dtype=torch.float64).log()  # -inf for 0
+        score = -torch.logaddexp(-magnitude, weight - direction)  # log S up to a constant
+    return (score.min() - score).exp()
+
+
+def _by_class(values: Tensor, target: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Apply a function to the values of each class by themselves."""
+    result = torch.empty_like(values)
+    for number in range(int(target.max()) + 1):
+        rows = target == number
+        if rows.any():
+            result[rows] = function(values[rows])
+    return result

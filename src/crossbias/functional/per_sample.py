@@ -1,0 +1,59 @@
+"""Gradients of single samples with respect to a whole network, a few samples at a time."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+_COPIES = 3  # what a chunk of gradients needs at its peak, in units of its own size
+
+
+def per_sample_gradients(
+    network: nn.Module, inputs: Tensor, target: Tensor, *, budget: int = 2**30
+) -> Iterator[tuple[slice, Tensor]]:
+    """Gradients of each sample's cross-entropy, as PGD's scores need them, chunk by chunk.
+
+    Never more than ``budget`` bytes of gradients exist at once, so that memory does not depend on
+    the number of samples.
+
+    Args:
+        network: Called on a batch; its output has ``logits``. It must be in evaluation mode: batch
+            statistics would mix the samples.
+        inputs: ``(B, ...)`` a batch.
+        target: ``(B,)`` class numbers.
+        budget: Bytes that gradients may take.
+
+    Yields:
+        Which rows of the batch, and their gradients ``(rows, parameters)`` in float32, the
+        trainable parameters one after the other as ``network.parameters()`` lists them.
+
+    >>> from crossbias.networks import Network
+    >>> network = Network(nn.Flatten(), nn.Linear(4, 3)).eval()
+    >>> chunks = per_sample_gradients(network, torch.rand(5, 4), torch.zeros(5, dtype=torch.int64))
+    >>> [(rows, gradients.shape) for rows, gradients in chunks]
+    [(slice(0, 5, None), torch.Size([5, 15]))]
+    """
+    if any(module.training for module in network.modules()):
+        raise ValueError("per-sample gradients need the network in evaluation mode: network.eval()")
+    parameters = {n: p.detach() for n, p in network.named_parameters() if p.requires_grad}
+    one_gradient = _gradient_of_one(network)
+    size = sum(parameter.numel() for parameter in parameters.values())
+    chunk = max(1, budget // (_COPIES * 4 * size))
+    for start in range(0, len(inputs), chunk):
+        rows = slice(start, min(start + chunk, len(inputs)))
+        with torch.autocast(inputs.device.type, enabled=False):
+            found = vmap(one_gradient, in_dims=(None, 0, 0))(parameters, inputs[rows], target[rows])
+        yield rows, torch.cat([gradient.flatten(1) for gradient in found.values()], 1).float()
+
+
+def _gradient_of_one(
+    network: nn.Module,
+) -> Callable[[dict[str, Tensor], Tensor, Tensor], dict[str, Tensor]]:
+    def loss(parameters: dict[str, Tensor], sample: Tensor, target: Tensor) -> Tensor:
+        output = functional_call(network, parameters, (sample[None],))
+        return F.cross_entropy(output.logits, target[None])
+
+    gradient: Callable[[dict[str, Tensor], Tensor, Tensor], dict[str, Tensor]] = grad(loss)
+    return gradient

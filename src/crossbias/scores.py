@@ -1,0 +1,123 @@
+"""One number for each training sample, from a trained network: what PGD samples by."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from crossbias.functional import head_gradient_norm, per_sample_gradients, vmf_log_density
+from crossbias.functional.acceptance import acceptance, direction_score, magnitude_score
+from crossbias.networks.network import Network
+from crossbias.types import Batch, Output
+
+if TYPE_CHECKING:
+    from crossbias.train.run import Run
+
+
+def head_norm(run: "Run", network: Network) -> Tensor:
+    """Norm of the gradient of cross-entropy with respect to the head's weight (PGD, ICLR 2023).
+
+    The release leaves the head's bias out.
+    """
+
+    def norm(batch: Batch, output: Output) -> Tensor:
+        return head_gradient_norm(output.logits, batch.target, output.features, bias=False)
+
+    return run.score(network, norm)
+
+
+def loss(run: "Run", network: Network) -> Tensor:
+    """Cross-entropy (PGD, ICLR 2022 submission, appendix H)."""
+    return run.score(network, lambda b, o: F.cross_entropy(o.logits, b.target, reduction="none"))
+
+
+def softmax_miss(run: "Run", network: Network) -> Tensor:
+    """One minus the probability of the target (appendix H)."""
+    return run.score(network, lambda b, o: 1 - _of_target(o.logits.float().softmax(1), b))
+
+
+def logit_gap(run: "Run", network: Network) -> Tensor:
+    """How far the target's logit is below the largest of any sample (appendix H)."""
+    logits = run.score(network, lambda b, o: _of_target(o.logits, b))
+    rows = run.data.index.to(logits.device)
+    gap = torch.zeros_like(logits)
+    gap[rows] = logits[rows].max() - logits[rows]
+    return gap
+
+
+def gradient_acceptance(
+    run: "Run", network: Network, *, dimensions: int, balance: float, floor: float
+) -> Tensor:
+    """PGD's sampling probability from gradients of the whole network (ICLR 2022 submission).
+
+    Two passes: the first finds each sample's norm and each class's dominant coordinates, the
+    second each sample's direction on those. Gradients of all samples never exist at once.
+
+    Args:
+        run: The run; its data is scored.
+        network: The biased network.
+        dimensions: Number k of dominant coordinates, those with the largest sum of absolute
+            gradients over a class; all of them where there are fewer.
+        balance: The paper's lambda.
+        floor: Of the direction's density, see ``direction_score``.
+
+    Returns:
+        ``(full_size,)`` acceptance probabilities; zero for rows that are not in the run's data.
+    """
+    network = network.eval()
+    size = sum(p.numel() for p in network.parameters() if p.requires_grad)
+    totals = torch.zeros(run.data.num_classes, size, device=run.device)
+
+    def norm(batch: Batch, _: Output) -> Tensor:
+        result = torch.zeros(len(batch.target), device=run.device)
+        for rows, gradients in per_sample_gradients(network, batch.inputs, batch.target):
+            result[rows] = gradients.norm(dim=1)
+            totals.index_add_(0, batch.target[rows], gradients.abs())
+        return result
+
+    norms = run.score(network, norm)
+    dominant = run.devices.sum(totals).topk(min(dimensions, size), dim=1).indices  # (classes, k)
+    directions = torch.zeros(run.data.full_size, dominant.shape[1], device=run.device)
+
+    def direction(batch: Batch, _: Output) -> Tensor:
+        for rows, gradients in per_sample_gradients(network, batch.inputs, batch.target):
+            directions[batch.index[rows]] = gradients.gather(1, dominant[batch.target[rows]])
+        return torch.zeros(len(batch.target), device=run.device)
+
+    run.score(network, direction)
+    directions = run.devices.sum(directions)
+    return _accepted(run, norms, directions, balance=balance, floor=floor)
+
+
+def _accepted(
+    run: "Run", norms: Tensor, directions: Tensor, *, balance: float, floor: float
+) -> Tensor:
+    rows, target = run.data.index.to(norms.device), run.data.targets.to(norms.device)
+    density = torch.zeros(len(rows), device=norms.device)
+    for number in range(run.data.num_classes):
+        of_class = target == number
+        if of_class.any():
+            density[of_class] = vmf_log_density(directions[rows[of_class]]).to(density.dtype)
+    table = torch.zeros(run.data.full_size, dtype=torch.float64, device=norms.device)
+    table[rows] = acceptance(
+        magnitude_score(norms[rows], target),
+        direction_score(density, target, floor=floor),
+        balance=balance,
+    )
+    return table
+
+
+def _of_target(values: Tensor, batch: Batch) -> Tensor:
+    return values.gather(1, batch.target[:, None]).squeeze(1)
+
+
+Score = Callable[["Run", Network], Tensor]
+SIMPLE_SCORES: dict[str, Score] = {
+    "norm": head_norm,
+    "loss": loss,
+    "softmax": softmax_miss,
+    "logit": logit_gap,
+}
+"""Scores by name that need nothing but the network: larger for samples to be drawn more often."""

@@ -1,0 +1,36 @@
+"""Per-sample gradients against one sample at a time."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from crossbias.functional import per_sample_gradients
+
+
+@pytest.mark.parametrize("budget", [1, 2**30])
+def test_chunks_equal_the_loop(network, budget):
+    network.eval()
+    inputs, target = torch.rand(7, 3, 6, 6), torch.arange(7) % 3
+    found = torch.empty(7, sum(p.numel() for p in network.parameters()))
+    sizes = []
+    for rows, gradients in per_sample_gradients(network, inputs, target, budget=budget):
+        found[rows] = gradients
+        sizes.append(len(gradients))
+    assert sizes == ([1] * 7 if budget == 1 else [7])
+    for row in range(7):
+        loss = F.cross_entropy(network(inputs[row : row + 1]).logits, target[row : row + 1])
+        gradients = torch.autograd.grad(loss, list(network.parameters()))
+        expected = torch.cat([gradient.flatten() for gradient in gradients])
+        torch.testing.assert_close(found[row], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_frozen_parameters_are_left_out(network):
+    network.eval()
+    network.body.requires_grad_(False)
+    ((_, gradients),) = per_sample_gradients(network, torch.rand(2, 3, 6, 6), torch.tensor([0, 1]))
+    assert gradients.shape == (2, 6 * 3 + 3)
+
+
+def test_training_mode_is_refused(network):
+    with pytest.raises(ValueError, match=r"evaluation mode: network.eval\(\)"):
+        next(per_sample_gradients(network.train(), torch.rand(2, 3, 6, 6), torch.zeros(2).long()))
