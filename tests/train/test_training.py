@@ -283,6 +283,8 @@ def test_scores_stand_at_the_rows_of_the_full_set(data, network):
 @pytest.mark.slow
 def test_a_compiled_network_trains_like_an_eager_one(data, network):
     network.body[3].p = 0.0  # compiled dropout draws other numbers
-    compiled = dataclasses.replace(CONFIG, compile=True)
+    eager = dataclasses.replace(CONFIG, optimizer="sgd")  # Adam blows up rounding of zero gradients
+    compiled = dataclasses.replace(eager, compile=True)
     for key, value in weights(ERM(), data, network, compiled).items():
-        torch.testing.assert_close(value, weights(ERM(), data, network)[key], rtol=1e-3, atol=1e-4)
+        expected = weights(ERM(), data, network, eager)[key]
+        torch.testing.assert_close(value, expected, rtol=1e-3, atol=1e-4)
