@@ -27,3 +27,4 @@ class Output(NamedTuple):
     logits: Tensor  # (B, K)
     features: Tensor  # (B, D), what the head sees
     maps: Tensor | None  # (B, D, h, w), what was pooled into features; None where nothing was
+    tapped: Tensor | None = None  # what the layer named by Network.tap gave; None without one

@@ -1,5 +1,7 @@
 """Networks of the papers, and other people's split in two."""
 
+import copy
+
 import pytest
 import timm
 import torch
@@ -187,3 +189,21 @@ def test_pretrained_weights_without_a_network_fail_with_the_remedy(monkeypatch):
 def test_batch_norm_is_seen_anywhere_in_a_network():
     assert has_batch_norm(create_network("convnet", num_classes=2))
     assert not has_batch_norm(create_network("mlp", num_classes=2, in_features=2))
+
+
+def test_a_tapped_layer_comes_with_the_output_also_of_a_copy():
+    body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 8, 3))
+    network = Network(body, nn.Linear(8, 10))
+    inputs = torch.rand(2, 3, 9, 9)
+    assert network(inputs).tapped is None
+    network.tap("body.1")
+    copied = copy.deepcopy(network)
+    nn.init.zeros_(network.body[0].weight)
+    torch.testing.assert_close(copied(inputs).tapped, copied.body[:2](inputs))
+    assert not copied.body[1]._forward_hooks
+
+
+def test_a_layer_that_is_not_there_is_refused_with_those_that_are():
+    network = Network(nn.Sequential(nn.Conv2d(3, 8, 3)), nn.Linear(8, 10))
+    with pytest.raises(CrossbiasError, match=r"no layer 'body.7'.*its layers are: body, body.0"):
+        network.tap("body.7")

@@ -47,6 +47,13 @@ class Method:
         self.run.minimize(losses["loss"], self.optimizer)
         return losses
 
+    def begin_epoch(self) -> None:
+        """Called before the first step of each epoch, for what changes once an epoch."""
+
+    def end_epoch(self) -> dict[str, float]:
+        """Called after the last step of each epoch; what it returns is logged with the losses."""
+        return {}
+
     def fit(self, run: "Run") -> Network:
         """The whole algorithm."""
         return run.train(self)

@@ -1,8 +1,11 @@
 """Network: a body, average pooling and a linear head, with everything from one forward."""
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from crossbias.errors import CrossbiasError
+from crossbias.parameters import closest
 from crossbias.types import Output
 
 
@@ -26,6 +29,7 @@ class Network(nn.Module):
         super().__init__()
         self.body = body
         self.head = head
+        self.tapped_layer = ""
 
     @property
     def num_classes(self) -> int:
@@ -37,16 +41,44 @@ class Network(nn.Module):
         """Number of features the head sees."""
         return self.head.in_features
 
+    def tap(self, layer: str) -> None:
+        """From now on, forward also returns what an inner layer gives, as ``Output.tapped``.
+
+        Args:
+            layer: Name of a module of the body, as ``named_modules`` of this network writes it:
+                ``body.0`` or ``body.layer3``. Its output must be one tensor.
+        """
+        layers = [name for name, _ in self.named_modules() if name.startswith("body")]
+        if layer not in layers:
+            raise CrossbiasError(
+                f"the network has no layer {layer!r}{closest(layer, layers)}; "
+                f"its layers are: {', '.join(layers)}"
+            )
+        self.tapped_layer = layer
+
     def forward(self, inputs: Tensor) -> Output:
         """Logits, features and maps of a batch."""
-        maps, features = _pooled(self.body(inputs))
+        found, tapped = self._body_and_tapped(inputs)
+        maps, features = _pooled(found)
         if features.ndim != 2 or features.shape[1] != self.num_features:
             raise CrossbiasError(
                 f"the body gives features of shape {tuple(features.shape)}, but the head takes "
                 f"(batch, {self.num_features}); pass a head of nn.Linear({features.shape[-1]}, "
                 f"{self.num_classes}) or a body that ends in {self.num_features} features"
             )
-        return Output(self.head(features), features, maps)
+        return Output(self.head(features), features, maps, tapped)
+
+    def _body_and_tapped(self, inputs: Tensor) -> tuple[Any, Tensor | None]:
+        if not self.tapped_layer:
+            return self.body(inputs), None
+        seen: list[Tensor] = []
+        layer = self.get_submodule(self.tapped_layer)
+        # Registered for one forward only: a lasting hook would point to the original in copies.
+        handle = layer.register_forward_hook(lambda _layer, _inputs, output: seen.append(output))
+        try:
+            return self.body(inputs), seen[0]
+        finally:
+            handle.remove()
 
 
 def has_batch_norm(network: nn.Module) -> bool:

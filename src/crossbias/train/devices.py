@@ -46,8 +46,8 @@ class Devices:
         self.is_main = self.fabric.is_global_zero
         self.uses_graphs = config.cuda_graphs and self.device.type == "cuda" and self.world == 1
 
-    def setup(self, network: Network, optimizer: Optimizer) -> tuple[Network, Optimizer]:
-        """Wrap a network for the precision and the processes; its optimizer with it."""
+    def setup(self, network: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        """Wrap a module for the precision and the processes; its optimizer with it."""
         wrapped, wrapped_optimizer = self.fabric.setup(network, optimizer)
         return wrapped, wrapped_optimizer
 

@@ -74,6 +74,8 @@ class Training:
         for part in self.method.state().values():
             if isinstance(part, nn.Module):
                 part.train()
+        if self.step == 0:
+            self.method.begin_epoch()
         self._first, self._started = self.step, time.monotonic()
         looked = self._started
         for batch in self.loader.batches(
@@ -91,6 +93,7 @@ class Training:
     def _end_epoch(self) -> None:
         self._check_finite()
         losses = self.meter.means()  # waits for the device, so that the time below is true
+        losses |= self.method.end_epoch()
         seconds, rate = time.monotonic() - self._started, self._rate()
         self.epoch += 1
         due = self.epoch % self.run.config.validation_interval == 0 or self.epoch == self.epochs

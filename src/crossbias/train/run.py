@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
+from typing import TypeVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,8 @@ from crossbias.train.optimizers import make_optimizer
 from crossbias.train.progress import Progress
 from crossbias.types import Batch, Output
 from crossbias.verify import Metrics, count
+
+_Module = TypeVar("_Module", bound=nn.Module)
 
 _AGREE_STEPS = 16  # how often several processes ask each other whether to stop
 
@@ -62,13 +65,23 @@ class Run:
         self.optimizers: list[tuple[Optimizer, TrainConfig]] = []
         self._loaders: dict[int, Loader] = {}
 
+    @overload
     def build(
         self, network: Network | Recipe | None = None, config: TrainConfig | None = None
-    ) -> tuple[Network, Optimizer]:
+    ) -> tuple[Network, Optimizer]: ...
+
+    @overload
+    def build(
+        self, network: _Module, config: TrainConfig | None = None
+    ) -> tuple[_Module, Optimizer]: ...
+
+    def build(
+        self, network: nn.Module | Recipe | None = None, config: TrainConfig | None = None
+    ) -> tuple[nn.Module, Optimizer]:
         """A network on the device and its optimizer; its learning rate follows its schedule.
 
         Args:
-            network: A recipe, or a network to copy; the run's own if not given.
+            network: A recipe, or a module to copy; the run's own if not given.
             config: Optimizer and schedule of this network; the run's if not given.
         """
         config = config or self.config
@@ -202,7 +215,7 @@ class Run:
             return False
         return self.devices.any(self.interrupts.requested is not None)
 
-    def _fresh(self, network: Network | Recipe) -> Network:
+    def _fresh(self, network: nn.Module | Recipe) -> nn.Module:
         return network.build(self.data) if isinstance(network, Recipe) else copy.deepcopy(network)
 
     def _outputs(self, network: Network, data: BiasedDataset) -> Iterator[tuple[Batch, Output]]:
