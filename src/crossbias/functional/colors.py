@@ -14,7 +14,7 @@ LEVELS: Final = 8
 def color_levels(
     images: Tensor, *, mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: int = 14
 ) -> Tensor:
-    """The color bias b(x) of LNL (CVPR 2019, section 4.2) as class numbers, made from the images.
+    """The color bias b(x) of LNL (CVPR 2019, section 5) as class numbers, made from the images.
 
     Each image is subsampled to ``size x size`` by taking the pixel nearest to the middle of each
     field, and each channel's 0..255 is cut into eight even levels, one for each 32 values. As in
