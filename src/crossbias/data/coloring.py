@@ -19,8 +19,8 @@ def color_background(grey: Tensor, colors: Tensor) -> Tensor:
     Returns:
         ``(n, 3, H, W)`` uint8.
     """
-    background = (grey == 0).unsqueeze(1)
-    return torch.where(background, colors.to(torch.uint8)[:, :, None, None], 255)
+    white = (grey != 0).to(torch.uint8).mul_(255).unsqueeze(1)
+    return white | colors.to(torch.uint8)[:, :, None, None]  # all bits of white are set
 
 
 def color_foreground(grey: Tensor, colors: Tensor) -> Tensor:
