@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from crossbias.errors import CrossbiasError
+from crossbias.functional.precision import at_least_float32, no_autocast
 from crossbias.parameters import closest
 from crossbias.types import Output
 
@@ -66,7 +68,10 @@ class Network(nn.Module):
                 f"(batch, {self.num_features}); pass a head of nn.Linear({features.shape[-1]}, "
                 f"{self.num_classes}) or a body that ends in {self.num_features} features"
             )
-        return Output(self.head(features), features, maps, tapped)
+        # In float32: rounded to bf16, the little that a shape adds to averaged colors is lost.
+        with no_autocast(features):
+            logits = self.head(at_least_float32(features))
+        return Output(logits, features, maps, tapped)
 
     def _body_and_tapped(self, inputs: Tensor) -> tuple[Any, Tensor | None]:
         if not self.tapped_layer:
@@ -92,4 +97,9 @@ def _pooled(found: Tensor | tuple[Tensor | None, Tensor]) -> tuple[Tensor | None
         return found
     if found.ndim == 2:
         return None, found
-    return found, found.flatten(2).mean(2)  # (B, D, ...) -> (B, D)
+    return found, averaged(found)
+
+
+def averaged(maps: Tensor) -> Tensor:
+    """The mean over space, (B, D, ...) -> (B, D), in float32 or better."""
+    return maps.flatten(2).mean(2, dtype=torch.promote_types(maps.dtype, torch.float32))

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crossbias.networks.network import Network
+from crossbias.networks.network import Network, averaged
 from crossbias.parameters import Count, Fraction
 
 _WIDTHS = (16, 32, 64, 128)
@@ -77,7 +77,7 @@ class _UnitNorm(nn.Module):
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         maps = self.convolutions(inputs)
-        return maps, F.normalize(maps.mean((2, 3)))
+        return maps, F.normalize(averaged(maps))
 
 
 class _HalvedConv2d(nn.Conv2d):
