@@ -96,10 +96,10 @@ class BiasedMNIST(Source):
         if split.startswith("test"):
             return load_original("mnist", "t10k", root=root)
         images, labels = load_original("mnist", "train", root=root)
+        if split == "train" and not self.held_out:
+            return Original(images, labels)
         order = shuffled(torch.arange(len(labels)), generator_for(seed, self.name, "validation"))
         chosen = round(len(labels) * (self.held_out or VALIDATION))
-        if split == "validation":
-            rows = order[:chosen].sort().values
-        else:
-            rows = order[chosen if self.held_out else 0 :].sort().values
+        rows = order[:chosen] if split == "validation" else order[chosen:]
+        rows = rows.sort().values
         return Original(images[rows], labels[rows])
