@@ -37,6 +37,16 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "floor": 0.9,
         "reweight": True,
     },
+    "lnl": {
+        "target": "color",
+        "layer": "body.0",
+        "unlearn": "confusion",
+        "lambda_f": 0.5,
+        "mu": 0.0,
+        "from_biased": False,
+        "biased_epochs": 1,
+        "lr_factor": 0.5,
+    },
 }
 # What a knob needs beside it to have an effect at all.
 TOGETHER = {"balance": {"score": "vmf"}, "dimensions": {"score": "vmf"}, "floor": {"score": "vmf"}}
