@@ -19,7 +19,13 @@ from crossbias.types import UNKNOWN
 # Another value for every hyper-parameter of every method: a new one must be entered here.
 OTHER_VALUES: dict[str, dict[str, Any]] = {
     "erm": {},
-    "end": {"alpha": 0.9, "beta": 0.9, "variant": "paper"},
+    "end": {
+        "alpha": 0.9,
+        "beta": 0.9,
+        "variant": "paper",
+        "layer": "body.0",
+        "balanced": True,
+    },
     "rebias": {
         "biased": "convnet",
         "lambda_f": 0.5,

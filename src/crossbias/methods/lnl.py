@@ -19,7 +19,7 @@ from crossbias.methods.base import Method, Supervision
 from crossbias.methods.erm import ERM
 from crossbias.networks.middle import middle_layer
 from crossbias.networks.network import Network
-from crossbias.networks.predictors import bias_predictor
+from crossbias.networks.predictors import bias_predictor, check_predictable
 from crossbias.parameters import Count, NonNegative, PositiveFraction
 from crossbias.types import Batch, Losses, Output
 
@@ -92,12 +92,12 @@ class LNL(Method):
     def setup(self, run: "Run") -> None:
         """Build f and g, and h for what f gives."""
         self.run = run
+        self.loader = run.loader(run.data)
+        layer, shape = self._checked_layer(run)
         factor = self.lr_factor if self.from_biased else 1.0
         config = replace(run.config, lr=run.config.lr * factor)
-        self.network, self.optimizer = run.build(config=config)
-        self.network.tap(self.layer or middle_layer(self.network))
-        self.loader = run.loader(run.data)
-        shape = self._tapped_shape()
+        self.network, self.optimizer = run.build(None, config)
+        self.network.tap(layer)
         self.bias_network, self.bias_optimizer = run.build(
             lambda: bias_predictor(self.target, run.data, shape), config
         )
@@ -106,7 +106,7 @@ class LNL(Method):
         """Biased network, then unlearning."""
         biased = None
         if self.from_biased:
-            self.setup(run)  # refuses what cannot work before the biased training, not after it
+            self._checked_layer(run)  # before the biased training, not after it
             biased = run.train(ERM(), name="biased", epochs=self.biased_epochs)
         network = run.train(self, network=biased)
         network.tap("")
@@ -147,12 +147,15 @@ class LNL(Method):
         mean, std = self.loader.mean, self.loader.std
         return color_levels(batch.inputs, mean=mean, std=std, size=tapped.shape[-1])
 
-    def _tapped_shape(self) -> torch.Size:
-        """Of one sample; in evaluation mode, which leaves statistics and generators alone."""
-        batch = next(self.loader.batches([torch.arange(1)]))
-        self.network.eval()
+    def _checked_layer(self, run: "Run") -> tuple[str, torch.Size]:
+        """The last layer of f and what it gives for a sample, from which h can be made."""
+        network = run.outline()
+        network.tap(self.layer or middle_layer(network))
+        sample = next(run.loader(run.data).batches([torch.arange(1)])).inputs.cpu()
         with torch.no_grad():
-            return self.run.until_tap(self.network, batch.inputs).shape[1:]
+            shape = network.until_tap(sample).shape[1:]
+        check_predictable(self.target, run.data, shape)
+        return network.tapped_layer, shape
 
 
 def _tapped(output: Output) -> Tensor:

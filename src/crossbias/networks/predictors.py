@@ -56,12 +56,16 @@ class ColorPredictor(nn.Module):
 def bias_predictor(
     target: Literal["labels", "color"], data: BiasedDataset, shape: torch.Size
 ) -> nn.Module:
-    """The bias network for a kind of bias target.
+    """The bias network for a kind of bias target, from a layer that gives ``shape`` a sample."""
+    if target == "labels":
+        return LabelPredictor(shape[0], data.num_biases)
+    return ColorPredictor(shape[0], data.inputs.shape[1], LEVELS)
 
-    Args:
-        target: Bias labels or color levels.
-        data: The training data.
-        shape: What the tapped layer gives for one sample.
+
+def check_predictable(
+    target: Literal["labels", "color"], data: BiasedDataset, shape: torch.Size
+) -> None:
+    """Refuse what ``bias_predictor`` cannot be made for.
 
     Raises:
         CrossbiasError: The data has no two bias values, or no such target can be predicted from
@@ -69,14 +73,12 @@ def bias_predictor(
     """
     if target == "labels":
         _check_labels(data, shape)
-        return LabelPredictor(shape[0], data.num_biases)
-    if data.inputs.ndim != 4 or len(shape) != 3 or shape[1] != shape[2]:
+    elif data.inputs.ndim != 4 or len(shape) != 3 or shape[1] != shape[2]:
         raise CrossbiasError(
             f"color is predicted on a square grid from images, but {data.name} has inputs "
             f"{tuple(data.inputs.shape[1:])}, of which the layer gives {tuple(shape)}; name a "
             f"layer that gives square maps, or use target='labels'"
         )
-    return ColorPredictor(shape[0], data.inputs.shape[1], LEVELS)
 
 
 def _check_labels(data: BiasedDataset, shape: torch.Size) -> None:

@@ -103,6 +103,13 @@ class Run:
         self.optimizers.append((optimizer, config))
         return wrapped, optimizer
 
+    def outline(self) -> Network:
+        """The run's network on the CPU, not trained, to look at its layers."""
+        with global_randomness_kept(self.device):
+            network = self._fresh(self.network)
+        assert isinstance(network, Network)
+        return network.eval()
+
     def minimize(
         self, loss: Tensor, *optimizers: Optimizer, partial: Optimizer | None = None
     ) -> None:
