@@ -10,6 +10,7 @@ from torch import nn
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
+from crossbias.networks.gray import gray
 from crossbias.networks.network import Network
 from crossbias.networks.small import (
     convnet,
@@ -36,6 +37,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "lnl-convnet": lnl_convnet,
     "simple-convnet-1": simple_convnet_1,
     "mlp": mlp,
+    "gray": gray,
 }
 """The papers' own small networks. Any other name is looked up in timm."""
 
