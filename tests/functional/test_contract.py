@@ -19,6 +19,8 @@ SIGNATURES = {
     "generalized_cross_entropy": "(logits, target, *, q)",
     "gradient_reversal": "(x, *, scale)",
     "negative_conditional_entropy": "(logits, *, dim=1)",
+    "confusion": "(logits, *, dim=1)",
+    "bias_cross_entropy": "(logits, bias)",
     "per_sample_gradients": "(network, inputs, target, *, budget=1073741824)",
     "head_gradient_norm": "(logits, target, features, *, bias=True)",
     "vmf_log_density": "(directions)",
@@ -57,6 +59,8 @@ CASES: dict[str, tuple[Callable[..., Tensor | Tensors], Tensors]] = {
         functional.negative_conditional_entropy,
         (draw(8, 3, 2, 2),),
     ),
+    "confusion": (functional.confusion, (draw(8, 3, 2, 2),)),
+    "bias_cross_entropy": (functional.bias_cross_entropy, (draw(8, 3), BIASES)),
     "head_gradient_norm": (
         functional.head_gradient_norm,
         (draw(8, 3), LABELS, draw(8, 5, seed=1)),

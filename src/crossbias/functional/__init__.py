@@ -6,6 +6,8 @@ from crossbias.functional.directions import vmf_log_density
 from crossbias.functional.gradients import head_gradient_norm
 from crossbias.functional.kernels import hsic, median_bandwidth
 from crossbias.functional.objectives import (
+    bias_cross_entropy,
+    confusion,
     generalized_cross_entropy,
     negative_conditional_entropy,
 )
@@ -14,8 +16,10 @@ from crossbias.functional.regularizers import end_terms
 from crossbias.functional.reversal import gradient_reversal
 
 __all__ = [
+    "bias_cross_entropy",
     "cam",
     "color_levels",
+    "confusion",
     "end_terms",
     "generalized_cross_entropy",
     "gradient_reversal",

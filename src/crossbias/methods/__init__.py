@@ -3,10 +3,17 @@
 from crossbias.methods.base import Method, Supervision
 from crossbias.methods.end import EnD
 from crossbias.methods.erm import ERM
+from crossbias.methods.lnl import LNL
 from crossbias.methods.pgd import PGD
 from crossbias.methods.rebias import ReBias
 
-METHODS: dict[str, type[Method]] = {"erm": ERM, "end": EnD, "rebias": ReBias, "pgd": PGD}
+METHODS: dict[str, type[Method]] = {
+    "erm": ERM,
+    "end": EnD,
+    "rebias": ReBias,
+    "pgd": PGD,
+    "lnl": LNL,
+}
 """Methods by name; the reader's own are named by dotted path, ``my_package.module:MyMethod``."""
 
-__all__ = ["ERM", "METHODS", "PGD", "EnD", "Method", "ReBias", "Supervision"]
+__all__ = ["ERM", "LNL", "METHODS", "PGD", "EnD", "Method", "ReBias", "Supervision"]

@@ -1,8 +1,16 @@
 """Networks: the papers' small nets, timm's models, and the reader's own split in two."""
 
+from crossbias.networks.gray import gray
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import NETWORKS, Recipe, create_network
-from crossbias.networks.small import convnet, convnet_1x1, convnet_end, mlp, simple_convnet_1
+from crossbias.networks.small import (
+    convnet,
+    convnet_1x1,
+    convnet_end,
+    lnl_convnet,
+    mlp,
+    simple_convnet_1,
+)
 from crossbias.networks.split import as_network
 
 __all__ = [
@@ -14,6 +22,8 @@ __all__ = [
     "convnet_1x1",
     "convnet_end",
     "create_network",
+    "gray",
+    "lnl_convnet",
     "mlp",
     "simple_convnet_1",
 ]

@@ -48,10 +48,10 @@ class Network(nn.Module):
 
         Args:
             layer: Name of a module of the body, as ``named_modules`` of this network writes it:
-                ``body.0`` or ``body.layer3``. Its output must be one tensor.
+                ``body.0`` or ``body.layer3``. Its output must be one tensor. Empty for none.
         """
         layers = [name for name, _ in self.named_modules() if name.startswith("body")]
-        if layer not in layers:
+        if layer and layer not in layers:
             raise CrossbiasError(
                 f"the network has no layer {layer!r}{closest(layer, layers)}; "
                 f"its layers are: {', '.join(layers)}"
@@ -73,17 +73,55 @@ class Network(nn.Module):
             logits = self.head(at_least_float32(features))
         return Output(logits, features, maps, tapped)
 
+    def until_tap(self, inputs: Tensor) -> Tensor:
+        """What the tapped layer gives, at the cost of the layers up to it.
+
+        Without a tapped layer what the body gives: its maps, or its features where it has none.
+        """
+        if not self.tapped_layer:
+            maps, features = _pooled(self.body(inputs))
+            return features if maps is None else maps
+
+        def stop(_layer: nn.Module, _inputs: Any, output: Any) -> None:
+            raise _Reached(output)
+
+        handle = self.get_submodule(self.tapped_layer).register_forward_hook(stop)
+        try:
+            self.body(inputs)
+        except _Reached as reached:
+            return self._one_tensor([reached.output])
+        finally:
+            handle.remove()
+        return self._one_tensor([])
+
     def _body_and_tapped(self, inputs: Tensor) -> tuple[Any, Tensor | None]:
         if not self.tapped_layer:
             return self.body(inputs), None
-        seen: list[Tensor] = []
+        seen: list[Any] = []
         layer = self.get_submodule(self.tapped_layer)
         # Registered for one forward only: a lasting hook would point to the original in copies.
         handle = layer.register_forward_hook(lambda _layer, _inputs, output: seen.append(output))
         try:
-            return self.body(inputs), seen[0]
+            return self.body(inputs), self._one_tensor(seen)
         finally:
             handle.remove()
+
+    def _one_tensor(self, seen: list[Any]) -> Tensor:
+        found = seen[0] if seen else None
+        if not isinstance(found, Tensor):
+            what = f"gives a {type(found).__name__}" if seen else "is not run by the network"
+            raise CrossbiasError(
+                f"layer {self.tapped_layer!r} {what}; name one whose output is one tensor"
+            )
+        return found
+
+
+class _Reached(Exception):
+    """The tapped layer has run: what comes after it is not needed."""
+
+    def __init__(self, output: Any) -> None:
+        super().__init__()
+        self.output = output
 
 
 def has_batch_norm(network: nn.Module) -> bool:

@@ -10,8 +10,16 @@ from torch import nn
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
+from crossbias.networks.gray import gray
 from crossbias.networks.network import Network
-from crossbias.networks.small import convnet, convnet_1x1, convnet_end, mlp, simple_convnet_1
+from crossbias.networks.small import (
+    convnet,
+    convnet_1x1,
+    convnet_end,
+    lnl_convnet,
+    mlp,
+    simple_convnet_1,
+)
 from crossbias.networks.split import as_network
 from crossbias.parameters import (
     Count,
@@ -26,8 +34,10 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "convnet": convnet,
     "convnet-1x1": convnet_1x1,
     "convnet-end": convnet_end,
+    "lnl-convnet": lnl_convnet,
     "simple-convnet-1": simple_convnet_1,
     "mlp": mlp,
+    "gray": gray,
 }
 """The papers' own small networks. Any other name is looked up in timm."""
 

@@ -55,6 +55,31 @@ def simple_convnet_1(
     return Network(body, nn.Linear(64, num_classes))
 
 
+def lnl_convnet(*, num_classes: Count, in_channels: Count = 3) -> Network:
+    """The network of LNL's colored MNIST (CVPR 2019, section 5.1), as released.
+
+    The first two convolutions are LNL's f, the other two and the head its g. The paper has batch
+    normalization after every convolution; the released network has it on the input alone.
+    """
+    convolutions = [
+        nn.Conv2d(in_channels, 32, 5, padding=2),
+        nn.Conv2d(32, 32, 3, padding=1),
+        nn.Conv2d(32, 64, 3, padding=1, stride=2),
+        nn.Conv2d(64, 64, 3, padding=1),
+    ]
+    for convolution in convolutions:
+        nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
+    first, second, third, fourth = convolutions
+    body = nn.Sequential(
+        nn.BatchNorm2d(in_channels),
+        first, nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1),
+        second, nn.ReLU(),  # (B, 32, 14, 14) of 28-pixel images: the end of f
+        third, nn.ReLU(),
+        fourth, nn.ReLU(),
+    )  # fmt: skip
+    return Network(body, nn.Linear(64, num_classes))
+
+
 def mlp(
     *, num_classes: Count, in_features: Count, width: Count = 100, layers: Count = 2
 ) -> Network:

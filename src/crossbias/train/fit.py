@@ -112,7 +112,7 @@ def _check(
     if not len(train):
         raise CrossbiasError(f"{train.name} has no training samples")
     if method.supervision == "bias labels" and not train.has_bias_labels:
-        free = [key for key, kind in METHODS.items() if kind.supervision != "bias labels"]
+        free = [key for key, kind in METHODS.items() if kind().supervision != "bias labels"]
         raise CrossbiasError(
             f"{name} needs bias labels, but {train.name!r} has none; name the attribute that is "
             f"the bias, or use a method that needs none: {', '.join(free)}"

@@ -104,7 +104,7 @@ class Training:
             "step": (self.epoch - 1) * self.epoch_steps + self.step,
             "seconds": round(seconds, 3),
             "samples_per_second": round(rate, 1),
-            "lr": learning_rate(self.run.config, self.epoch - 1, self.epochs),
+            "lr": learning_rate(self.run.optimizers[0][1], self.epoch - 1, self.epochs),
             "losses": losses,
             "validation": validation,
         }
