@@ -24,7 +24,7 @@ SIGNATURES = {
     "vmf_log_density": "(directions)",
     "cam": "(maps, weight, target)",
     "intrinsic_weight": "(maps, partner_maps, cam, partner_cam, *, tau)",
-    "median_bandwidth": "(x)",
+    "median_bandwidth": "(*batches)",
 }
 
 

@@ -1,7 +1,9 @@
 """Network: a body, average pooling and a linear head, with everything from one forward."""
 
+import math
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from crossbias.errors import CrossbiasError
@@ -92,4 +94,29 @@ def _pooled(found: Tensor | tuple[Tensor | None, Tensor]) -> tuple[Tensor | None
         return found
     if found.ndim == 2:
         return None, found
-    return found, found.flatten(2).mean(2)  # (B, D, ...) -> (B, D)
+    pooled: Tensor = _MeanOverSpace.apply(found)
+    return found, pooled
+
+
+class _MeanOverSpace(torch.autograd.Function):
+    """The mean over space, (B, D, ...) -> (B, D), whose gradient is a view of one number a map.
+
+    Torch's own gradient fills a whole batch of maps, on CUDA in another memory format than the
+    layer before, which then takes as long as a convolution.
+    """
+
+    generate_vmap_rule = True  # per-sample gradients go through here
+
+    @staticmethod
+    def forward(maps: Tensor) -> Tensor:
+        return maps.flatten(2).mean(2)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        (maps,) = inputs
+        ctx.space = maps.shape[2:]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        each = gradient / math.prod(ctx.space)
+        return each.view(*each.shape, *(1 for _ in ctx.space)).expand(*each.shape, *ctx.space)
