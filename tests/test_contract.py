@@ -25,6 +25,8 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "lambda_f": 0.5,
         "lambda_g": 0.5,
         "sigma": 0.7,
+        "position": "logits",
+        "unbiased": False,
         "order": "f-then-g",
     },
     "pgd": {

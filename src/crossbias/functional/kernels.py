@@ -130,6 +130,7 @@ class _UnitKernelMinusOne(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        x: Tensor
         x, kernel_minus_one = ctx.saved_tensors
         pull = torch.addcmul(gradient, gradient, kernel_minus_one)  # gradient * kernel, (m, m)
         pull = pull + pull.T

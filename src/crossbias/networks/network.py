@@ -1,6 +1,8 @@
 """Network: a body, average pooling and a linear head, with everything from one forward."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -89,6 +91,24 @@ def has_batch_norm(network: nn.Module) -> bool:
     return any(isinstance(module, batch_norm) for module in network.modules())
 
 
+@contextmanager
+def buffers_kept(*networks: nn.Module) -> Iterator[None]:
+    """Put running statistics back as they were, in place: a pass that only looks changes nothing.
+
+    >>> norm = nn.BatchNorm1d(1)
+    >>> with buffers_kept(norm):
+    ...     _ = norm(torch.tensor([[1.0], [3.0]]))
+    >>> norm.running_mean
+    tensor([0.])
+    """
+    saved = [(buffer, buffer.clone()) for network in networks for buffer in network.buffers()]
+    try:
+        yield
+    finally:
+        for buffer, before in saved:
+            buffer.copy_(before)
+
+
 def _pooled(found: Tensor | tuple[Tensor | None, Tensor]) -> tuple[Tensor | None, Tensor]:
     if isinstance(found, tuple):
         return found
@@ -118,5 +138,5 @@ class _MeanOverSpace(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        each = gradient / math.prod(ctx.space)
+        each: Tensor = gradient / math.prod(ctx.space)
         return each.view(*each.shape, *(1 for _ in ctx.space)).expand(*each.shape, *ctx.space)
