@@ -6,13 +6,14 @@ from typing import Any
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.glyphs import Glyphs
 from crossbias.data.source import Source
+from crossbias.data.toy import Toy2d
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest, imported, validated
 
-DATASETS: dict[str, type[Source]] = {"glyphs": Glyphs}
+DATASETS: dict[str, type[Source]] = {"glyphs": Glyphs, "toy-2d": Toy2d}
 """Data sources by name; the reader's own are named by dotted path."""
 
-__all__ = ["DATASETS", "BiasedDataset", "Glyphs", "Source", "create_source", "find_source", "load"]
+__all__ = ["DATASETS", "BiasedDataset", "Glyphs", "Source", "Toy2d", "create_source", "find_source", "load"]
 
 
 def find_source(name: str) -> type[Source]:

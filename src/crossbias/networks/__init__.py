@@ -3,7 +3,14 @@
 from crossbias.networks.bagnet import bagnet18, bagnet18_released
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import NETWORKS, Recipe, create_network
-from crossbias.networks.small import convnet, convnet_1x1, convnet_end, mlp, simple_convnet_1
+from crossbias.networks.small import (
+    convnet,
+    convnet_1x1,
+    convnet_end,
+    mlp,
+    mlp_first,
+    simple_convnet_1,
+)
 from crossbias.networks.split import as_network
 from crossbias.networks.video import resnet18_2d, resnet18_3d
 
@@ -19,6 +26,7 @@ __all__ = [
     "convnet_end",
     "create_network",
     "mlp",
+    "mlp_first",
     "resnet18_2d",
     "resnet18_3d",
     "simple_convnet_1",

@@ -12,7 +12,14 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.networks.bagnet import bagnet18, bagnet18_released
 from crossbias.networks.network import Network
-from crossbias.networks.small import convnet, convnet_1x1, convnet_end, mlp, simple_convnet_1
+from crossbias.networks.small import (
+    convnet,
+    convnet_1x1,
+    convnet_end,
+    mlp,
+    mlp_first,
+    simple_convnet_1,
+)
 from crossbias.networks.split import as_network
 from crossbias.networks.video import resnet18_2d, resnet18_3d
 from crossbias.parameters import (
@@ -30,6 +37,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "convnet-end": convnet_end,
     "simple-convnet-1": simple_convnet_1,
     "mlp": mlp,
+    "mlp-first": mlp_first,
     "bagnet18": bagnet18,
     "bagnet18-released": bagnet18_released,
     "resnet18-3d": resnet18_3d,
