@@ -40,6 +40,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "reweight": True,
     },
 }
+OTHER_VALUES["denoised"] = {"inner": "erm", "noise_epochs": 1}
 # What a knob needs beside it to have an effect at all.
 TOGETHER = {"balance": {"score": "vmf"}, "dimensions": {"score": "vmf"}, "floor": {"score": "vmf"}}
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)

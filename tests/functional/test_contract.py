@@ -15,6 +15,8 @@ Tensors = tuple[Tensor, ...]
 
 SIGNATURES = {
     "hsic": "(u, v, *, sigma_u=1.0, sigma_v=1.0, unbiased=True)",
+    "clean_samples": "(cross_entropy, entropy)",
+    "noise_threshold": "(cross_entropy, entropy)",
     "end_terms": "(features, target, bias, *, variant)",
     "generalized_cross_entropy": "(logits, target, *, q)",
     "gradient_reversal": "(x, *, scale)",
@@ -66,6 +68,7 @@ CASES: dict[str, tuple[Callable[..., Tensor | Tensors], Tensors]] = {
         partial(functional.intrinsic_weight, tau=2.0),
         (draw(8, 5, 3, 3), draw(8, 5, 3, 3, seed=1), *draw(2, 8, 3, 3, seed=2).abs()),
     ),
+    "noise_threshold": (functional.noise_threshold, (draw(8).abs(), draw(8, seed=1).abs())),
     "median_bandwidth": (functional.median_bandwidth, (draw(8, 5),)),
 }
 every_function = pytest.mark.parametrize(("function", "inputs"), CASES.values(), ids=CASES.keys())

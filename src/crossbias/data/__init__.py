@@ -13,7 +13,16 @@ from crossbias.parameters import closest, imported, validated
 DATASETS: dict[str, type[Source]] = {"glyphs": Glyphs, "toy-2d": Toy2d}
 """Data sources by name; the reader's own are named by dotted path."""
 
-__all__ = ["DATASETS", "BiasedDataset", "Glyphs", "Source", "Toy2d", "create_source", "find_source", "load"]
+__all__ = [
+    "DATASETS",
+    "BiasedDataset",
+    "Glyphs",
+    "Source",
+    "Toy2d",
+    "create_source",
+    "find_source",
+    "load",
+]
 
 
 def find_source(name: str) -> type[Source]:

@@ -74,5 +74,5 @@ class Toy2d(Source):
 def _normal(count: int, generator: Generator) -> Tensor:
     """Normal numbers, (count, 2); rounded, so that they are the same on every platform."""
     uniform = torch.rand(count, 2, dtype=torch.float64, generator=generator)
-    normal = torch.special.ndtri(uniform.clamp(1e-6, 1 - 1e-6))
+    normal: Tensor = torch.special.ndtri(uniform.clamp(1e-6, 1 - 1e-6))
     return (normal * _GRID).round().div(_GRID).float()

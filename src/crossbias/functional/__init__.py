@@ -1,6 +1,7 @@
 """The papers' mathematics as pure functions of tensors, usable in any training loop."""
 
 from crossbias.functional.attribution import cam, intrinsic_weight
+from crossbias.functional.denoising import clean_samples, noise_threshold
 from crossbias.functional.directions import vmf_log_density
 from crossbias.functional.gradients import head_gradient_norm
 from crossbias.functional.kernels import hsic, median_bandwidth
@@ -14,6 +15,7 @@ from crossbias.functional.reversal import gradient_reversal
 
 __all__ = [
     "cam",
+    "clean_samples",
     "end_terms",
     "generalized_cross_entropy",
     "gradient_reversal",
@@ -22,6 +24,7 @@ __all__ = [
     "intrinsic_weight",
     "median_bandwidth",
     "negative_conditional_entropy",
+    "noise_threshold",
     "per_sample_gradients",
     "vmf_log_density",
 ]
