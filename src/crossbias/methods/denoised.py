@@ -109,7 +109,7 @@ def _with_lost_classes(run: "Run", keep: Tensor) -> Tensor:
     counts = torch.bincount(data.targets[keep], minlength=data.num_classes)
     lost = counts[data.targets] == 0  # (n,) samples of classes that would be lost
     if lost.any():
-        names = [data.classes[number] for number in data.targets[lost].unique()]
+        names = [data.classes[number] for number in sorted(set(data.targets[lost].tolist()))]
         run.progress.note(
             f"every label of class {', '.join(names)} looks wrong: the class is kept whole"
         )
