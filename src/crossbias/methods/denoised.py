@@ -37,7 +37,7 @@ class Denoised(Method):
     of each kind were kept (Table 16); training does not look at it.
 
     Args:
-        inner: The method trained on what is kept, PGD if not given: ``Denoised(inner=LNL())``;
+        inner: The method trained on what is kept, PGD if not given: ``Denoised(inner=PGD(q=0.5))``;
             in a file the table ``[method.inner]``, on the command line ``--set inner=pgd --set
             inner.q=0.5``.
         noise_epochs: Length of the plain training; the configured number of epochs if not given.
