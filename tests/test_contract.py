@@ -31,6 +31,8 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "lambda_f": 0.5,
         "lambda_g": 0.5,
         "sigma": 0.7,
+        "position": "logits",
+        "unbiased": False,
         "order": "f-then-g",
     },
     "pgd": {
@@ -54,6 +56,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "lr_factor": 0.5,
     },
 }
+OTHER_VALUES["denoised"] = {"inner": "erm", "noise_epochs": 1}
 # What a knob needs beside it to have an effect at all.
 TOGETHER = {"balance": {"score": "vmf"}, "dimensions": {"score": "vmf"}, "floor": {"score": "vmf"}}
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)

@@ -12,13 +12,14 @@ from crossbias.data.lnl_colored_mnist import LNLColoredMNIST
 from crossbias.data.noise import with_label_noise
 from crossbias.data.planting import plant, replant
 from crossbias.data.source import Source
+from crossbias.data.toy import Toy2d
 from crossbias.data.watermarked_mnist import WatermarkedMNIST
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest, imported, validated
 
 DATASETS: dict[str, type[Source]] = {
     kind.name: kind
-    for kind in (Glyphs, BiasedMNIST, LNLColoredMNIST, ColoredMNIST, WatermarkedMNIST)
+    for kind in (Glyphs, BiasedMNIST, LNLColoredMNIST, ColoredMNIST, WatermarkedMNIST, Toy2d)
 }
 """Data sources by name; the reader's own are named by dotted path."""
 
@@ -30,6 +31,7 @@ __all__ = [
     "Glyphs",
     "LNLColoredMNIST",
     "Source",
+    "Toy2d",
     "WatermarkedMNIST",
     "create_source",
     "find_source",

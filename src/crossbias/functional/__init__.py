@@ -2,6 +2,7 @@
 
 from crossbias.functional.attribution import cam, intrinsic_weight
 from crossbias.functional.colors import color_levels
+from crossbias.functional.denoising import clean_samples, noise_threshold
 from crossbias.functional.directions import vmf_log_density
 from crossbias.functional.gradients import head_gradient_norm
 from crossbias.functional.kernels import hsic, median_bandwidth
@@ -18,6 +19,7 @@ from crossbias.functional.reversal import gradient_reversal
 __all__ = [
     "bias_cross_entropy",
     "cam",
+    "clean_samples",
     "color_levels",
     "confusion",
     "end_terms",
@@ -28,6 +30,7 @@ __all__ = [
     "intrinsic_weight",
     "median_bandwidth",
     "negative_conditional_entropy",
+    "noise_threshold",
     "per_sample_gradients",
     "vmf_log_density",
 ]

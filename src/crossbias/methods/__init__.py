@@ -1,6 +1,7 @@
 """De-biasing methods, one class a paper."""
 
 from crossbias.methods.base import Method, Supervision
+from crossbias.methods.denoised import Denoised
 from crossbias.methods.end import EnD
 from crossbias.methods.erm import ERM
 from crossbias.methods.lnl import LNL
@@ -13,7 +14,8 @@ METHODS: dict[str, type[Method]] = {
     "rebias": ReBias,
     "pgd": PGD,
     "lnl": LNL,
+    "denoised": Denoised,
 }
 """Methods by name; the reader's own are named by dotted path, ``my_package.module:MyMethod``."""
 
-__all__ = ["ERM", "LNL", "METHODS", "PGD", "EnD", "Method", "ReBias", "Supervision"]
+__all__ = ["ERM", "LNL", "METHODS", "PGD", "Denoised", "EnD", "Method", "ReBias", "Supervision"]

@@ -1,5 +1,8 @@
 """Network: a body, average pooling and a linear head, with everything from one forward."""
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -130,6 +133,24 @@ def has_batch_norm(network: nn.Module) -> bool:
     return any(isinstance(module, batch_norm) for module in network.modules())
 
 
+@contextmanager
+def buffers_kept(*networks: nn.Module) -> Iterator[None]:
+    """Put running statistics back as they were, in place: a pass that only looks changes nothing.
+
+    >>> norm = nn.BatchNorm1d(1)
+    >>> with buffers_kept(norm):
+    ...     _ = norm(torch.tensor([[1.0], [3.0]]))
+    >>> norm.running_mean
+    tensor([0.])
+    """
+    saved = [(buffer, buffer.clone()) for network in networks for buffer in network.buffers()]
+    try:
+        yield
+    finally:
+        for buffer, before in saved:
+            buffer.copy_(before)
+
+
 def _pooled(found: Tensor | tuple[Tensor | None, Tensor]) -> tuple[Tensor | None, Tensor]:
     if isinstance(found, tuple):
         return found
@@ -140,4 +161,29 @@ def _pooled(found: Tensor | tuple[Tensor | None, Tensor]) -> tuple[Tensor | None
 
 def averaged(maps: Tensor) -> Tensor:
     """The mean over space, (B, D, ...) -> (B, D), in float32 or better."""
-    return maps.flatten(2).mean(2, dtype=torch.promote_types(maps.dtype, torch.float32))
+    mean: Tensor = _MeanOverSpace.apply(maps)
+    return mean
+
+
+class _MeanOverSpace(torch.autograd.Function):
+    """The mean over space, (B, D, ...) -> (B, D), whose gradient is a view of one number a map.
+
+    Torch's own gradient fills a whole batch of maps, on CUDA in another memory format than the
+    layer before, which then takes as long as a convolution.
+    """
+
+    generate_vmap_rule = True  # per-sample gradients go through here
+
+    @staticmethod
+    def forward(maps: Tensor) -> Tensor:
+        return maps.flatten(2).mean(2, dtype=torch.promote_types(maps.dtype, torch.float32))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        (maps,) = inputs
+        ctx.space, ctx.dtype = maps.shape[2:], maps.dtype
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        each: Tensor = (gradient / math.prod(ctx.space)).to(ctx.dtype)
+        return each.view(*each.shape, *(1 for _ in ctx.space)).expand(*each.shape, *ctx.space)

@@ -93,6 +93,17 @@ def mlp(
     return Network(nn.Sequential(nn.Flatten(), *hidden), nn.Linear(width, num_classes))
 
 
+def mlp_first(*, num_classes: Count, width: Count = 100, layers: Count = 2) -> Network:
+    """A perceptron that sees the first coordinate only: the g of ReBias's toy (section 3.2)."""
+    seeing = mlp(num_classes=num_classes, in_features=1, width=width, layers=layers)
+    return Network(nn.Sequential(_FirstColumn(), seeing.body), seeing.head)
+
+
+class _FirstColumn(nn.Module):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs.flatten(1)[:, :1]
+
+
 class _UnitNorm(nn.Module):
     """Maps, and their spatial mean divided by its length."""
 

@@ -93,7 +93,7 @@ class Run:
         with global_randomness_kept(self.device):
             seed_global(seed_for(self.config.seed, "network", self.stage_name, number), self.device)
             module = self._fresh(network or self.network).to(self.device)
-        if self.device.type == "cuda":
+        if self.device.type == "cuda" and not any(p.ndim == 5 for p in module.parameters()):
             module.to(memory_format=torch.channels_last)
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         optimizer = make_optimizer(config, trained, self.device)
