@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crossbias.functional.difficulty import relative_difficulty
-from crossbias.functional.guidance import guidance_distance, guided_features
+from crossbias.functional.guidance import guidance_distance, pooled_guidance
 from crossbias.methods.base import Method
 from crossbias.methods.bias_ensemble import Division
 from crossbias.methods.bias_negatives import BiasNegatives
@@ -133,8 +133,7 @@ class GuidedTraining(Method):
         head = self.network.head
         classes = None if self.options.explained == "prediction" else batch.target
         _, weight = intrinsic_maps(own, partner, head.weight, classes, tau=self.options.tau)
-        guided = guided_features(own.maps, weight)
-        features = own.maps.float().mean((2, 3))
+        features, guided = pooled_guidance(own.maps, weight)
         distance = guidance_distance(features, guided.detach() if self.options.detach else guided)
         logits = F.linear(guided, head.weight, head.bias)
         return distance, F.cross_entropy(logits, batch.target, reduction="none")
