@@ -177,6 +177,7 @@ def _cross_entropy(output: Output, batch: Batch) -> Tensor:
 def _halves(output: Output) -> tuple[Output, Output]:
     """The output of two batches that went through the network as one."""
     assert output.maps is not None
-    parts = zip(output.logits.chunk(2), output.features.chunk(2), output.maps.chunk(2), strict=True)
+    maps = output.maps.float()  # once, for all that is made of them
+    parts = zip(output.logits.chunk(2), output.features.chunk(2), maps.chunk(2), strict=True)
     own, partner = (Output(*part) for part in parts)
     return own, partner
