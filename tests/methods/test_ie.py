@@ -12,6 +12,7 @@ from torch import Tensor, nn
 import crossbias
 from crossbias import Network, TrainConfig
 from crossbias.errors import CrossbiasError, Interrupted
+from crossbias.functional.difficulty import NOT_SEEN
 from crossbias.methods import IE
 from crossbias.methods.bias_ensemble import Division, divided, ensemble_certainty
 from crossbias.methods.guided_training import GuidedTraining
@@ -390,12 +391,31 @@ def test_the_logged_numbers_are_those_of_figure_2_and_table_2(data):
     training.negatives.score.copy_(score)
     found = training.end_epoch()
     candidates = training.division.candidates
-    for kind, chosen in zip(KINDS, (data.biases == data.targets, data.biases != data.targets)):  # noqa: B905
+    aligned = data.biases == data.targets
+    for kind, chosen in zip(KINDS, (aligned, ~aligned), strict=True):
         assert found[f"score_{kind}"] == pytest.approx(score[chosen & candidates].mean().item())
         negative = (chosen & candidates & (score > 0)).sum() / chosen.sum()
         assert found[f"negatives_{kind}"] == pytest.approx(negative.item())
     share = (candidates & (score > 0)).sum() / candidates.sum()
     assert found["negatives"] == pytest.approx(share.item())
+
+
+def test_a_telling_pair_is_the_least_loss_among_aligned_and_the_highest_score_among_candidates(
+    data,
+):
+    training = prepared(IE(), data)
+    training.biased_losses.values.copy_(torch.linspace(5, 1, 48))
+    training.biased_losses.values[47] = NOT_SEEN  # the last aligned one of its class
+    score = torch.linspace(-1, 1, 48)
+    training.negatives.score.copy_(torch.where(data.targets == 1, -1.0, score))
+    pairs = training.telling_pairs().tolist()
+    aligned, candidates = training.division
+    expected = []
+    for number in (0, 2):  # nothing of class 1 is bias-negative
+        first = [row for row in range(47) if aligned[row] and data.targets[row] == number]
+        second = [row for row in range(48) if candidates[row] and data.targets[row] == number]
+        expected.append([max(first), max(second)])
+    assert pairs == expected
 
 
 def test_maps_of_telling_pairs_are_saved_for_the_report(data, tmp_path):
@@ -425,7 +445,8 @@ def test_maps_of_telling_pairs_are_saved_for_the_report(data, tmp_path):
 @pytest.mark.gpu
 def test_a_guided_step_never_waits_for_the_device(data):
     config = dataclasses.replace(SGD, device="cuda", steps=10)
-    training = prepared(IE(reference_start=0, guidance_start=1, partners="all"), data, None, config)
+    method = IE(reference_start=0, guidance_start=1, empty="candidates")
+    training = prepared(method, data, config=config)
     batch = whole_batch(training)
     for _ in range(3):
         training.step(batch)

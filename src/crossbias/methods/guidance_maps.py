@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from crossbias.functional import cam, intrinsic_weight
+from crossbias.methods.bias_ensemble import Division
 from crossbias.networks.network import Network
 from crossbias.types import Output
 
@@ -73,23 +74,24 @@ def save_guidance_maps(run: "Run", network: Network, pairs: Tensor, *, tau: floa
     run.stage("guidance-maps", compute)
 
 
-def telling_pairs(run: "Run", aligned: Tensor, losses: Tensor, score: Tensor) -> Tensor:
+def telling_pairs(run: "Run", division: Division, losses: Tensor, score: Tensor) -> Tensor:
     """One pair of each class: the sample most in line with the bias, and the one least.
 
     Args:
         run: The run.
-        aligned: ``(full_size,)`` mask of aligned samples.
+        division: Aligned samples, of which the first is taken, and candidates for the second.
         losses: ``(full_size,)`` losses of the biased network; the smallest names the first.
         score: ``(full_size,)`` bias-negative scores; the largest positive one names the second.
 
     Returns:
         ``(pairs, 2)`` rows; no pair of a class that lacks one of the two.
     """
-    rows, aligned, losses, score = run.data.index, aligned.cpu(), losses.cpu(), score.cpu()
+    losses, score = losses.cpu(), score.cpu()
+    aligned, negative = division.aligned & (losses >= 0), division.candidates & (score > 0)
     pairs = []
     for number in range(min(run.data.num_classes, _CLASSES)):
-        own = rows[run.data.targets == number]
-        first, second = own[aligned[own]], own[score[own] > 0]
+        own = run.data.index[run.data.targets == number]
+        first, second = own[aligned[own]], own[negative[own]]
         if len(first) and len(second):
             pairs.append((first[losses[first].argmin()], second[score[second].argmax()]))
     return torch.tensor(pairs, dtype=torch.int64).view(-1, 2)

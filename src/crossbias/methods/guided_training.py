@@ -66,9 +66,8 @@ class GuidedTraining(Method):
 
     def telling_pairs(self) -> Tensor:
         """Rows of pairs worth showing, one pair a class."""
-        return telling_pairs(
-            self.run, self.division.aligned, self.biased_losses.values, self.negatives.score
-        )
+        losses, score = self.biased_losses.values, self.negatives.score
+        return telling_pairs(self.run, self.division, losses, score)
 
     def end_epoch(self) -> dict[str, float]:
         """How the bias-negative score tells samples apart; bias labels are read for this alone."""
