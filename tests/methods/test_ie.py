@@ -356,6 +356,26 @@ def test_stopped_in_the_guided_training_and_resumed_equals_uninterrupted(
         assert torch.equal(one, other)
 
 
+def test_killed_after_training_the_maps_are_made_from_the_restored_tables(
+    data, network, tmp_path, monkeypatch
+):
+    method = IE(members=1, ensemble_length=1, reference_start=0, guidance_start=1)
+    arguments = {"network": network, "config": CONFIG}
+    crossbias.fit(method, data, folder=tmp_path / "whole", **arguments)
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        patched.setattr("crossbias.methods.ie.save_guidance_maps", killed)
+        crossbias.fit(method, data, folder=tmp_path / "run", **arguments)
+    crossbias.fit(method, data, folder=tmp_path / "run", resume=True, **arguments)
+    for name in ("guidance-pairs", "guidance-maps"):
+        paths = [tmp_path / folder / "stages" / f"{name}.pt" for folder in ("whole", "run")]
+        one, other = (torch.load(path, weights_only=True) for path in paths)
+        assert torch.equal(one, other)
+
+
 def test_data_fed_by_workers_trains_to_the_same_bits(data, network):
     config = dataclasses.replace(CONFIG, augment=("flip",), workers=0)
     weights = [
