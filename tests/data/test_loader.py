@@ -9,6 +9,7 @@ from crossbias.data.augment import augmentation, crop, flip
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError
+from crossbias.seeds import generator_for
 
 CPU = torch.device("cpu")
 
@@ -59,6 +60,26 @@ def test_a_subset_keeps_the_rows_of_the_full_set(data):
     subset = data.subset(data.targets == 1)
     rows = torch.cat([batch.index for batch in loaded(subset, resident=True)])
     assert (data.targets[rows] == 1).all()
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_fetched_rows_are_made_as_those_of_a_batch(data, resident):
+    """Rows are those of the full set, in any order and number; a subset knows where they are."""
+    subset = dataclasses.replace(data.subset(torch.arange(47, 7, -1)), crop=4)
+    loader = Loader(subset, CPU, resident_bytes=10**9 * resident, workers=0)
+    rows = torch.tensor([30, 9, 47, 9])
+    plain = (data.inputs[rows].float() / 255)[:, :, 1:5, 1:5]
+    torch.testing.assert_close(loader.fetch(rows), (plain - 0.5) / 0.5)
+
+
+def test_fetched_rows_have_their_own_augmentation_by_seed(data):
+    loader = Loader(data, CPU, resident_bytes=10**9, workers=0)
+    rows, augment = torch.arange(48), augmentation(("flip", "crop"))
+    first, again, other = (loader.fetch(rows, augment=augment, seed=s) for s in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    images = augment(data.inputs.float() / 255, generator_for(1, "fetch"))
+    torch.testing.assert_close(first, (images - 0.5) / 0.5)
 
 
 def test_vectors_are_fed_as_they_are(data):

@@ -74,6 +74,11 @@ def test_scores_of_all_processes_come_together(findings, data):
         assert torch.equal(result["score"], data.targets.float() + 1)
 
 
+def test_rows_of_all_processes_come_together_however_many_each_has(findings):
+    for result in findings[0]:
+        assert result["gathered"].tolist() == [[0.0], [1.0], [2.0], [10.0], [11.0]]
+
+
 def test_fabric_averages_gradients_of_a_named_tuple(findings):
     """Inputs are the rank, so the gradient is twice the mean rank: 2 samples times 0.5."""
     assert {result["output"] for result in findings[0]} == {"Output 1.0"}

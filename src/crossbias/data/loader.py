@@ -1,6 +1,7 @@
 """Batches on the device: from data that lives there, or fed by worker processes."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -72,6 +73,30 @@ class Loader:
                 self.biases[positions],
                 self.index[positions],
             )
+
+    def fetch(self, index: Tensor, *, augment: Augmentation | None = None, seed: int = 0) -> Tensor:
+        """Inputs of any rows of the full training set, made as those of a batch are.
+
+        The host waits for the device only where the data does not live there.
+
+        Args:
+            index: ``(B,)`` rows of the full training set, on the device.
+            augment: What is done to them.
+            seed: Of what the augmentation draws.
+        """
+        positions = self._positions[index]
+        raw = self.inputs[positions if self.resident else positions.cpu()]
+        inputs = self._floats(raw.to(self.device, non_blocking=True))
+        if augment is not None:
+            inputs = augment(inputs, generator_for(seed, "fetch"))
+        return self._normalized(inputs)
+
+    @cached_property
+    def _positions(self) -> Tensor:
+        """Where a row of the full training set is in this data, (full_size,)."""
+        table = torch.zeros(self.data.full_size, dtype=torch.int64, device=self.device)
+        table[self.index] = torch.arange(len(self.index), device=self.device)
+        return table
 
     def _resident(self, mine: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         if not mine:

@@ -75,6 +75,17 @@ class Devices:
         assert isinstance(summed, Tensor)
         return summed
 
+    def gather(self, tensor: Tensor) -> Tensor:
+        """The rows of all processes, without gradient; each may have another number of them."""
+        if self.world == 1:
+            return tensor.detach()
+        gathered = self.fabric.all_gather(torch.tensor(len(tensor), device=self.device))
+        assert isinstance(gathered, Tensor)
+        sizes = gathered.tolist()
+        missing = tensor.new_zeros(max(sizes) - len(tensor), *tensor.shape[1:])
+        padded = self.fabric.all_gather(torch.cat([tensor.detach(), missing]))
+        return torch.cat([part[:size] for part, size in zip(padded, sizes, strict=True)])
+
     def any(self, flag: bool) -> bool:
         """Whether something holds on at least one process."""
         if self.world == 1:

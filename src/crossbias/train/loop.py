@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from crossbias.data.augment import augmentation
 from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError, Diverged, Interrupted
 from crossbias.methods.base import Method
@@ -35,19 +34,26 @@ class Training:
         method: What is trained.
         name: Name of the stage.
         epochs: Instead of the configured length, if given.
+        steps: The same in updates; the last epoch is cut short.
         weights: Sampling weights or mask over the full training set, if any.
     """
 
     def __init__(
-        self, run: "Run", method: Method, *, name: str, epochs: int | None, weights: Tensor | None
+        self,
+        run: "Run",
+        method: Method,
+        *,
+        name: str,
+        epochs: int | None,
+        steps: int | None,
+        weights: Tensor | None,
     ) -> None:
         self.run, self.method, self.name = run, method, name
         self.weights = None if weights is None else weights.cpu()[run.data.index]
         self.loader = run.loader(run.data)
-        named = run.data.augment if run.config.augment is None else run.config.augment
-        self.augment = augmentation(named) if named else None
+        self.augment = run.augmentation()
         self.minimum = _minimum_batch(run, method)
-        self.steps = math.inf if epochs or not run.config.steps else run.config.steps
+        self.steps = steps or (None if epochs else run.config.steps) or math.inf
         self.epoch_steps = len(self._cut(0))
         whole = math.ceil(self.steps / self.epoch_steps) if self.steps < math.inf else None
         self.epochs: int = epochs or whole or run.config.epochs

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.optim import Optimizer
 
+from crossbias.data.augment import Augmentation, augmentation
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches
@@ -152,6 +153,7 @@ class Run:
         *,
         name: str = "final",
         epochs: int | None = None,
+        steps: int | None = None,
         weights: Tensor | None = None,
         network: Network | None = None,
     ) -> Network:
@@ -161,6 +163,7 @@ class Run:
             method: What to train.
             name: Name of the stage, in the log and in the folder.
             epochs: Instead of the configured length.
+            steps: Instead of the configured length, in updates.
             weights: One number for each row of the full training set: samples are drawn in
                 proportion to it; or a mask of the rows to train on.
             network: To start from a copy of, instead of the run's own.
@@ -178,7 +181,7 @@ class Run:
             method.network.load_state_dict(finished)
         else:
             with self.devices.training():
-                Training(child, method, name=name, epochs=epochs, weights=weights).go()
+                Training(child, method, name=name, epochs=epochs, steps=steps, weights=weights).go()
             self.devices.share(method.network)
             if self.folder is not None and self.devices.is_main and name != "final":
                 self.folder.save_network(name, method.network.state_dict())
@@ -194,6 +197,38 @@ class Run:
                 self.folder.save_tensor(name, value)
             self.devices.barrier()
         return value
+
+    @property
+    def steps(self) -> int:
+        """Updates in a training of the configured length on this run's data.
+
+        Where a small rest joins the batch before it, an epoch takes one less.
+        """
+        epoch_steps = len(batches(torch.arange(len(self.data)), self.config.batch_size))
+        return self.config.steps or self.config.epochs * epoch_steps
+
+    def preview(self) -> Output:
+        """What a fresh network gives for the first batch, to refuse one that cannot serve."""
+        with global_randomness_kept(self.device):
+            network = self._fresh(self.network).to(self.device)
+        assert isinstance(network, Network)
+        _, output = next(self._outputs(network, self.data))
+        return output
+
+    def augmentation(self) -> Augmentation | None:
+        """The configured augmentation of training inputs, or else the data's own."""
+        named = self.data.augment if self.config.augment is None else self.config.augment
+        return augmentation(named) if named else None
+
+    def fetch(self, index: Tensor, number: int) -> Tensor:
+        """Inputs of chosen rows, beside those of the batch, for step ``number`` of this stage.
+
+        Args:
+            index: ``(B,)`` rows of the full training set, on the device.
+            number: Of the step, which seeds their augmentation.
+        """
+        seed = seed_for(self.config.seed, self.stage_name, "fetch", number, self.devices.rank)
+        return self.loader(self.data).fetch(index, augment=self.augmentation(), seed=seed)
 
     def on(self, data: BiasedDataset) -> "Run":
         """The same run on other data, such as a subset."""
