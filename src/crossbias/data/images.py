@@ -1,10 +1,10 @@
 """Image files as one tensor: decoded and resized once, then read from a memory map."""
 
-import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache as remembered
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from crossbias.data.cache import Decoded, cached, unusable
+from crossbias.data.cache import Item, UnusableImages, cached, unreadable
 from crossbias.errors import CrossbiasError
 from crossbias.train.progress import Progress
 
@@ -41,15 +41,21 @@ class Fit:
 
 
 def read_images(
-    files: Sequence[Path], fit: Fit, *, cache: Path | None = None, progress: Progress | None = None
+    files: Sequence[Path],
+    fit: Fit,
+    *,
+    names: Sequence[str] | None = None,
+    cache: Path | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Tensor, str]:
     """The images of some files, from the cache; what is not there yet is decoded into it.
 
-    The same files, unchanged in size and time of modification, are never decoded again.
+    The same files, unchanged in size and time of modification, are not even opened again.
 
     Args:
         files: One image each.
         fit: How they become pixels.
+        names: What to call them in messages; their paths if left out.
         cache: Folder of the cache; else that named by the environment variable
             ``CROSSBIAS_CACHE``; else ``crossbias`` in the user's cache folder.
         progress: Hears how far the decoding is.
@@ -59,31 +65,29 @@ def read_images(
         digest, equal to ``tensor_digest`` of it.
 
     Raises:
-        UnusableFiles: Files are missing, unreadable, damaged or no images.
+        UnusableImages: Files are missing, unreadable, damaged or no images.
         CrossbiasError: The cache cannot be written, or does not fit on the disk.
     """
-    identities = _identities(files)
-    key = hashlib.sha256(repr((fit, identities)).encode()).hexdigest()
+    named = [str(file) for file in files] if names is None else names
+    return read_items(_items(files, named), fit, cache=cache, progress=progress)
+
+
+def read_items(
+    items: Sequence[Item],
+    fit: Fit,
+    *,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> tuple[Tensor, str]:
+    """As ``read_images``, for images that are not files of their own."""
     return cached(
-        key,
-        (len(files), fit.channels, fit.size, fit.size),
-        lambda row: decode_file(files[row], fit),
-        names=[str(file) for file in files],
-        about={"fit": asdict(fit)},
+        items,
+        lambda file: decode(file, fit),
+        kind=f"{fit.how}-{fit.size}-{fit.channels}",
+        shape=(fit.channels, fit.size, fit.size),
         cache=cache,
-        progress=progress,
+        progress=progress or Progress(),
     )
-
-
-def decode_file(path: Path, fit: Fit) -> Decoded:
-    """The SHA-256 of a file and its pixels."""
-    try:
-        with open(path, "rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-            file.seek(0)
-            return Decoded(content, decode(file, fit))
-    except OSError as error:
-        raise CrossbiasError(_reason(error)) from error
 
 
 def decode(file: BinaryIO, fit: Fit) -> bytes:
@@ -151,22 +155,21 @@ def _fitted(image: Image.Image, fit: Fit) -> Image.Image:
     return resized.crop((left, top, left + size, top + size))
 
 
-def _identities(files: Sequence[Path]) -> list[tuple[str, int, int]]:
-    """Path, size and time of modification of every file."""
-    found, reasons = [], {}
+def _items(files: Sequence[Path], names: Sequence[str]) -> list[Item]:
+    """Files by path, size and time of modification, which tell whether one was changed."""
+    items, reasons = [], {}
     for row, file in enumerate(files):
         try:
             status = os.stat(file)
         except OSError as error:
-            reasons[row] = _reason(error)
+            reasons[row] = unreadable(error)
         else:
-            found.append((os.path.abspath(file), status.st_size, status.st_mtime_ns))
+            identity = repr((os.path.abspath(file), status.st_size, status.st_mtime_ns))
+            items.append(Item(identity, names[row], partial(_opened, file)))
     if reasons:
-        raise unusable(reasons, [str(file) for file in files])
-    return found
+        raise UnusableImages(reasons, names)
+    return items
 
 
-def _reason(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "is missing"
-    return f"cannot be read ({error.strerror or error})"
+def _opened(path: Path) -> BinaryIO:
+    return open(path, "rb")
