@@ -84,9 +84,11 @@ class Experiment:
             kept["bias"] = self.data["bias"]
         return create_source(self.data["name"], **kept)
 
-    def split(self, name: str) -> BiasedDataset:
+    def split(self, name: str, progress: Progress | None = None) -> BiasedDataset:
         """One split, with the bias the experiment names."""
-        data = self.source().load(name, root=self.data.get("root"), seed=self._data_seed())
+        source = self.source()
+        source.progress = progress or source.progress
+        data = source.load(name, root=self.data.get("root"), seed=self._data_seed())
         return data.with_bias(self.data["bias"]) if self._bias_is_attribute() else data
 
     def recipe(self) -> Recipe:
@@ -102,12 +104,15 @@ class Experiment:
             )
         method = create_method(**self.method)
         source, config = self.source(), TrainConfig.from_dict(self.train)
-        validation = self.split("validation") if "validation" in source.splits else None
+        # Test data is read first: a damaged file is found now and not after the training.
+        tests = [self.split(name, progress) for name in source.test_splits]
+        has_validation = "validation" in source.available_splits
+        validation = self.split("validation", progress) if has_validation else None
         result = train_run(
-            method, self.split("train"), validation, network=self.recipe(), config=config,
+            method, self.split("train", progress), validation, network=self.recipe(), config=config,
             folder=out, resume=resume, progress=progress,
         )  # fmt: skip
-        result.evaluate(*(self.split(name) for name in source.test_splits))
+        result.evaluate(*tests)
         result.finish()
         return result
 
@@ -124,7 +129,7 @@ class Experiment:
             raise CrossbiasError(f"seed of the data must be a whole number, got {seed!r}") from None
 
 
-_FOR_ALL = ("name", "seed", "root", "bias")
+_FOR_ALL = ("name", "seed", "root", "bias", "label_noise", "version")
 
 
 def load_trained(folder: Path) -> tuple[Experiment, Network]:

@@ -4,19 +4,36 @@ from pathlib import Path
 from typing import Any
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.folder import Folder
+from crossbias.data.from_torch import from_torch
 from crossbias.data.glyphs import Glyphs
+from crossbias.data.hugging_face import HuggingFace
 from crossbias.data.source import Source
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest, imported, validated
 
-DATASETS: dict[str, type[Source]] = {"glyphs": Glyphs}
+DATASETS: dict[str, type[Source]] = {"glyphs": Glyphs, "folder": Folder, "hf": HuggingFace}
 """Data sources by name; the reader's own are named by dotted path."""
 
-__all__ = ["DATASETS", "BiasedDataset", "Glyphs", "Source", "create_source", "find_source", "load"]
+__all__ = [
+    "DATASETS",
+    "BiasedDataset",
+    "Folder",
+    "Glyphs",
+    "HuggingFace",
+    "Source",
+    "create_source",
+    "find_source",
+    "from_torch",
+    "load",
+]
+
+_WITH_PATH = ("folder", "hf")  # named with the path of the data: folder:PATH
 
 
 def find_source(name: str) -> type[Source]:
-    """The class of a data source by name or dotted path."""
+    """The class of a data source by name, with its path if it takes one, or by dotted path."""
+    name = _without_path(name)[0]
     if ":" not in name and name not in DATASETS:
         raise CrossbiasError(
             f"there is no data set {name!r}{closest(name, DATASETS)}; "
@@ -31,7 +48,14 @@ def find_source(name: str) -> type[Source]:
 def create_source(name: str, **options: Any) -> Source:
     """A data source by name, its options checked."""
     kind = find_source(name)
-    return kind(**validated(kind, options, f"data set {name!r}"))
+    given = _without_path(name)[1] | options
+    return kind(**validated(kind, given, f"data set {name!r}"))
+
+
+def _without_path(name: str) -> tuple[str, dict[str, str]]:
+    """The name of a source, and its path where the name goes on with one."""
+    first, _, path = name.partition(":")
+    return (first, {"path": path}) if first in _WITH_PATH else (name, {})
 
 
 def load(
@@ -40,7 +64,7 @@ def load(
     """One split of a named data set.
 
     Args:
-        name: A key of ``DATASETS``, or a dotted path.
+        name: A key of ``DATASETS``, ``folder:PATH`` or ``hf:PATH``, or a dotted path.
         split: Such as ``train``, ``validation`` or ``test``.
         root: Folder of the files, for data sets that have any.
         seed: Of everything random in how the data is made.

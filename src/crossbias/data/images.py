@@ -20,6 +20,10 @@ FORMATS: Final = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF"
 """What is read, as far as Pillow is built with it. Not EPS, for which it starts a program."""
 
 
+IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
+IMAGENET_STD: Final = (0.229, 0.224, 0.225)
+
+
 @dataclass(frozen=True)
 class Fit:
     """How an image file becomes pixels.
