@@ -22,8 +22,8 @@ class PlainProgress(Progress):
         """Print a line at every tenth."""
         tenth = 10 * done // total
         if tenth != self.tenth:
-            self.tenth = tenth
             self._print(f"{what}: {done:,} of {total:,}")
+        self.tenth = tenth % 10  # after the last, the next data set begins
 
     def begin(self, stage: str, epochs: int, epoch_steps: int) -> None:
         """Remember what is trained."""

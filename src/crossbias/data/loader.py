@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from crossbias.data.augment import Augmentation, center_crop
+from crossbias.data.augment import Augmentation
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.geometry import center_crop
 from crossbias.seeds import generator_for
 from crossbias.types import Batch
 
@@ -41,6 +42,8 @@ class Loader:
         self.targets, self.biases = data.targets.to(device), data.biases.to(device)
         self.index = data.index.to(device)
         self.images = data.inputs.dtype == torch.uint8
+        on_gpu = device.type == "cuda"
+        self.layout = torch.channels_last if on_gpu else torch.contiguous_format
         self.mean = torch.tensor(data.mean, device=device).view(1, -1, 1, 1)
         self.std = torch.tensor(data.std, device=device).view(1, -1, 1, 1)
 
@@ -98,15 +101,15 @@ class Loader:
     def _floats(self, raw: Tensor) -> Tensor:
         if not self.images:
             return raw.float()
-        fast = torch.channels_last if self.device.type == "cuda" else torch.contiguous_format
-        return raw.to(torch.float32, memory_format=fast).div_(255)
+        return raw.to(torch.float32, memory_format=self.layout).div_(255)
 
     def _normalized(self, inputs: Tensor) -> Tensor:
         if not self.images:
             return inputs
         if self.data.crop:
             inputs = center_crop(inputs, self.data.crop)
-        return (inputs - self.mean) / self.std
+        normalized = (inputs - self.mean) / self.std
+        return normalized.contiguous(memory_format=self.layout)  # whatever augmentations left
 
 
 class _Rows(Dataset[Tensor]):

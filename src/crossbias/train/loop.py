@@ -45,7 +45,7 @@ class Training:
         self.weights = None if weights is None else weights.cpu()[run.data.index]
         self.loader = run.loader(run.data)
         named = run.data.augment if run.config.augment is None else run.config.augment
-        self.augment = augmentation(named) if named else None
+        self.augment = augmentation(named, size=run.data.crop) if named else None
         self.minimum = _minimum_batch(run, method)
         self.steps = math.inf if epochs or not run.config.steps else run.config.steps
         self.epoch_steps = len(self._cut(0))
