@@ -12,8 +12,8 @@ from PIL import Image
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as reference
 
-from crossbias.data.cache import UnusableImages
 from crossbias.data.dataset import tensor_digest
+from crossbias.data.encoded import UnusableImages
 from crossbias.data.images import Fit, decode, read_images
 from crossbias.errors import CrossbiasError
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossbias import BiasedDataset
-from crossbias.data.cache import UnusableImages
 from crossbias.data.columns import read_table
+from crossbias.data.encoded import UnusableImages
 from crossbias.data.labels import Labels, report_missing_conflicts, splits_of
 from crossbias.data.paths import files_inside
 from crossbias.data.splitting import split_by_fraction

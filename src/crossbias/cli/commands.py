@@ -121,7 +121,11 @@ def evaluate(
     experiment = trained.updated(data=_given(name=data) | _parsed(data_set))
     alignment = trained.split("train").alignment()
     splits = split or list(experiment.source().test_splits)
-    found = {name: judge(network, experiment.split(name), alignment=alignment) for name in splits}
+    progress = _progress(quiet=False)
+    found = {
+        name: judge(network, experiment.split(name, progress), alignment=alignment)
+        for name in splits
+    }
     tables.print_metrics(tables.make_console(), "split", found)
 
 

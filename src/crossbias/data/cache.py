@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
-from filelock import FileLock, Timeout
 from torch import Tensor
 
 from crossbias.data.cache_entry import Entry, Made
 from crossbias.data.cache_rows import KnownRows
+from crossbias.data.encoded import Item, UnusableImages, unreadable
 from crossbias.errors import CrossbiasError
 from crossbias.train.progress import Progress
 
@@ -24,34 +24,6 @@ Decode = Callable[[BinaryIO], bytes]
 """Gives the bytes of a row; raises ``CrossbiasError`` with what comes after the item's name."""
 
 _BLOCK = 64  # images decoded between two looks at the progress
-_LISTED = 10  # unusable images named in a message
-
-
-class Item(NamedTuple):
-    """One encoded image."""
-
-    identity: str  # finds its pixels again; another one whenever its content may have changed
-    name: str  # for messages: its file, and its row where a table names it
-    open: Callable[[], BinaryIO]  # its bytes
-
-
-class UnusableImages(CrossbiasError):
-    """Some images cannot be used.
-
-    Args:
-        reasons: By number of the image, what is wrong with it.
-        names: Of all images.
-    """
-
-    def __init__(self, reasons: dict[int, str], names: Sequence[str]) -> None:
-        self.reasons = reasons
-        listed = [f"{names[row]} {reason}" for row, reason in sorted(reasons.items())[:_LISTED]]
-        more = len(reasons) - len(listed)
-        listed += [f"and {more:,} more"] if more else []
-        super().__init__(
-            f"{len(reasons):,} of {len(names):,} images cannot be used; "
-            f"repair them or take them out of the data: {'; '.join(listed)}"
-        )
 
 
 def cache_folder(given: Path | None = None) -> Path:
@@ -107,6 +79,8 @@ def cached(
 @contextmanager
 def _locked(folder: Path, progress: Progress) -> Iterator[None]:
     """Alone in a folder; the system ends the lock with the process, however that ends."""
+    from filelock import FileLock, Timeout
+
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / "lock")
     try:
@@ -136,7 +110,10 @@ def _build(entry: Entry, items: Sequence[Item], decode: Decode, progress: Progre
         except CrossbiasError as error:
             return error
 
-    reasons = _fill(entry, missing, make, progress)
+    try:
+        reasons = _fill(entry, missing, make, progress)
+    finally:
+        progress.close()  # an interruption must not leave a live line behind
     if reasons:
         raise UnusableImages(reasons, [item.name for item in items])
     return entry.finish()
@@ -174,13 +151,6 @@ def _decoded(item: Item, decode: Decode, known: KnownRows) -> Made:
             return found
     except OSError as error:
         raise CrossbiasError(unreadable(error)) from error
-
-
-def unreadable(error: OSError) -> str:
-    """Why a file cannot be used, after its name."""
-    if isinstance(error, FileNotFoundError):
-        return "is missing"
-    return f"cannot be read ({error.strerror or error})"
 
 
 def _processors() -> int:

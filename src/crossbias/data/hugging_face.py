@@ -9,8 +9,9 @@ from typing import Any, BinaryIO, ClassVar
 
 from torch import Tensor
 
-from crossbias.data.cache import Item, cache_folder
+from crossbias.data.cache import cache_folder
 from crossbias.data.columns import as_text
+from crossbias.data.encoded import Item
 from crossbias.data.images import read_items
 from crossbias.data.table import Table
 from crossbias.data.table_source import TableSource

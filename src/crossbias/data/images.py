@@ -12,7 +12,8 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from crossbias.data.cache import Item, UnusableImages, cached, unreadable
+from crossbias.data.cache import cached
+from crossbias.data.encoded import Item, UnusableImages, unreadable
 from crossbias.errors import CrossbiasError
 from crossbias.train.progress import Progress
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from crossbias.data.cache import UnusableImages
+from crossbias.data.encoded import UnusableImages
 
 
 def files_inside(folder: Path, names: Sequence[str], labels: Sequence[str]) -> list[Path]:

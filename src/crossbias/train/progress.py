@@ -22,4 +22,4 @@ class Progress:
         """Something a person should know, such as a stage that is skipped."""
 
     def close(self) -> None:
-        """Training ended, or failed."""
+        """Training, or the reading of data, ended or failed."""
