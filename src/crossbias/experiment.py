@@ -96,9 +96,11 @@ class Experiment:
             )
         return source
 
-    def split(self, name: str) -> BiasedDataset:
+    def split(self, name: str, progress: Progress | None = None) -> BiasedDataset:
         """One split, with the bias the experiment names."""
-        data = self.source().load(
+        source = self.source()
+        source.progress = progress or source.progress
+        data = source.load(
             name,
             root=self.data.get("root"),
             seed=self._data_seed(),
@@ -119,13 +121,15 @@ class Experiment:
             )
         method = create_method(**self.method)
         source, config = self.source(), TrainConfig.from_dict(self.train)
+        # Test data is read first: a damaged file is found now and not after the training.
+        tests = [self.split(name, progress) for name in source.test_splits]
         has_validation = "validation" in source.available_splits
-        validation = self.split("validation") if has_validation else None
+        validation = self.split("validation", progress) if has_validation else None
         result = train_run(
-            method, self.split("train"), validation, network=self.recipe(), config=config,
+            method, self.split("train", progress), validation, network=self.recipe(), config=config,
             folder=out, resume=resume, progress=progress,
         )  # fmt: skip
-        result.evaluate(*(self.split(name) for name in source.test_splits))
+        result.evaluate(*tests)
         result.finish()
         return result
 

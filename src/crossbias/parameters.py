@@ -9,6 +9,7 @@ import difflib
 import importlib
 import inspect
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from crossbias.errors import CrossbiasError
+
+_OUTER_COMMA = re.compile(r",(?![^()]*\))")  # "flip,jitter(0.1,0.2)" has two parts
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,7 @@ def _choice(value: Any, choices: tuple[Any, ...], name: str) -> Any:
 
 def _sequence(value: Any, annotation: Any, name: str) -> tuple[Any, ...]:
     if isinstance(value, str):
-        value = [part for part in value.split(",") if part]
+        value = [part for part in _OUTER_COMMA.split(value) if part]
     if not isinstance(value, (list, tuple)):
         raise _wrong(value, tuple[annotation, ...], name)
     return tuple(convert(item, annotation, f"each entry of {name}") for item in value)

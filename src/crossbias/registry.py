@@ -26,13 +26,13 @@ def create(name: str, **options: Any) -> Any:
     >>> create("convnet", num_classes=10, kernel=1).num_features
     128
     """
+    if name.partition(":")[0] in DATASETS:  # first: a name may go on with the path of the data
+        return create_source(name, **options)
     if ":" in name:
         found = imported(name)
         return found(**validated(found, options, repr(name)))
     if name in METHODS:
         return create_method(name, **options)
-    if name in DATASETS:
-        return create_source(name, **options)
     if is_network(name):
         return create_network(name, **options)
     known = [*METHODS, *DATASETS, *NETWORKS]

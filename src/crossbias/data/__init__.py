@@ -7,7 +7,10 @@ from crossbias.data.biased_mnist import BiasedMNIST
 from crossbias.data.colored_mnist import ColoredMNIST
 from crossbias.data.cues import plant_values
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.folder import Folder
+from crossbias.data.from_torch import from_torch
 from crossbias.data.glyphs import Glyphs
+from crossbias.data.hugging_face import HuggingFace
 from crossbias.data.lnl_colored_mnist import LNLColoredMNIST
 from crossbias.data.noise import with_label_noise
 from crossbias.data.planting import plant, replant
@@ -19,7 +22,16 @@ from crossbias.parameters import closest, imported, validated
 
 DATASETS: dict[str, type[Source]] = {
     kind.name: kind
-    for kind in (Glyphs, BiasedMNIST, LNLColoredMNIST, ColoredMNIST, WatermarkedMNIST, Toy2d)
+    for kind in (
+        Glyphs,
+        BiasedMNIST,
+        LNLColoredMNIST,
+        ColoredMNIST,
+        WatermarkedMNIST,
+        Toy2d,
+        Folder,
+        HuggingFace,
+    )
 }
 """Data sources by name; the reader's own are named by dotted path."""
 
@@ -28,13 +40,16 @@ __all__ = [
     "BiasedDataset",
     "BiasedMNIST",
     "ColoredMNIST",
+    "Folder",
     "Glyphs",
+    "HuggingFace",
     "LNLColoredMNIST",
     "Source",
     "Toy2d",
     "WatermarkedMNIST",
     "create_source",
     "find_source",
+    "from_torch",
     "load",
     "plant",
     "plant_values",
@@ -42,9 +57,12 @@ __all__ = [
     "with_label_noise",
 ]
 
+_WITH_PATH = ("folder", "hf")  # named with the path of the data: folder:PATH
+
 
 def find_source(name: str) -> type[Source]:
-    """The class of a data source by name or dotted path."""
+    """The class of a data source by name, with its path if it takes one, or by dotted path."""
+    name = _without_path(name)[0]
     if ":" not in name and name not in DATASETS:
         raise CrossbiasError(
             f"there is no data set {name!r}{closest(name, DATASETS)}; "
@@ -59,7 +77,14 @@ def find_source(name: str) -> type[Source]:
 def create_source(name: str, **options: Any) -> Source:
     """A data source by name, its options checked."""
     kind = find_source(name)
-    return kind(**validated(kind, options, f"data set {name!r}"))
+    given = _without_path(name)[1] | options
+    return kind(**validated(kind, given, f"data set {name!r}"))
+
+
+def _without_path(name: str) -> tuple[str, dict[str, str]]:
+    """The name of a source, and its path where the name goes on with one."""
+    first, _, path = name.partition(":")
+    return (first, {"path": path}) if first in _WITH_PATH else (name, {})
 
 
 def load(
@@ -74,7 +99,7 @@ def load(
     """One split of a named data set.
 
     Args:
-        name: A key of ``DATASETS``, or a dotted path.
+        name: A key of ``DATASETS``, ``folder:PATH`` or ``hf:PATH``, or a dotted path.
         split: Such as ``train``, ``validation`` or ``test``.
         root: Folder of all data; what the environment variable ``CROSSBIAS_DATA`` names if not
             given.

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from crossbias.data.augment import Augmentation, augmented, center_crop
+from crossbias.data.augment import Augmentation, augmented
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.geometry import center_crop
 from crossbias.seeds import generator_for
 from crossbias.types import Batch
 
@@ -43,6 +44,8 @@ class Loader:
         self.index = data.index.to(device)
         self.images = data.inputs.dtype == torch.uint8
         by_channel = (1, -1, *(1 for _ in data.inputs.shape[2:]))
+        fast = device.type == "cuda" and data.inputs.ndim == 4
+        self.layout = torch.channels_last if fast else torch.contiguous_format
         self.mean = torch.tensor(data.mean, device=device).view(by_channel)
         self.std = torch.tensor(data.std, device=device).view(by_channel)
 
@@ -124,16 +127,16 @@ class Loader:
     def _floats(self, raw: Tensor) -> Tensor:
         if not self.images:
             return raw.float()
-        fast = self.device.type == "cuda" and raw.ndim == 4
-        layout = torch.channels_last if fast else torch.contiguous_format
-        return raw.to(torch.float32, memory_format=layout).div_(255)
+        return raw.to(torch.float32, memory_format=self.layout).div_(255)
 
     def _normalized(self, inputs: Tensor) -> Tensor:
         if not self.images:
             return inputs
         if self.data.crop:
             inputs = center_crop(inputs, self.data.crop)
-        return (inputs - self.mean) / self.std
+        # In place, since the floats are this batch's own; then in one layout, whatever
+        # augmentations left.
+        return inputs.sub_(self.mean).div_(self.std).contiguous(memory_format=self.layout)
 
 
 class _Rows(Dataset[Tensor]):

@@ -10,6 +10,7 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.data.noise import with_label_noise
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Fraction, closest, convert, parameters_of
+from crossbias.train.progress import Progress
 
 ROOT_VARIABLE: Final = "CROSSBIAS_DATA"
 """Environment variable that names the folder of all data, where none is given."""
@@ -27,6 +28,7 @@ class Source(ABC):
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
     network: ClassVar[str]  # trained by default on this data
     version: ClassVar[int] = 1  # another one whenever the same options give other data
+    progress: Progress = Progress()  # hears how far the reading is
 
     @abstractmethod
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:

@@ -218,7 +218,7 @@ class Run:
     def augmentation(self) -> Augmentation | None:
         """The configured augmentation of training inputs, or else the data's own."""
         named = self.data.augment if self.config.augment is None else self.config.augment
-        return augmentation(named) if named else None
+        return augmentation(named, size=self.data.crop) if named else None
 
     def fetch(self, index: Tensor, number: int) -> Tensor:
         """Inputs of chosen rows, beside those of the batch, for step ``number`` of this stage.
