@@ -9,6 +9,7 @@ training. Draws docs/images/toy.png (Figure A1) with the first seed.
 from pathlib import Path
 
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -18,8 +19,7 @@ from crossbias import BiasedDataset, Network, TrainConfig
 from crossbias.data import load
 from crossbias.methods import ERM, Method, ReBias
 
-SEEDS = range(3)
-DATA = {}
+SEEDS = range(6)
 TRAIN = {"epochs": 20, "batch_size": 128, "device": "cpu"}
 METHODS: dict[str, Method] = {
     "erm": ERM(),
@@ -32,13 +32,13 @@ PICTURE = Path(__file__).parents[1] / "docs" / "images" / "toy.png"
 
 def trained(method: Method, seed: int) -> Network:
     config = TrainConfig(**TRAIN, seed=seed)
-    data = load("toy-2d", "train", seed=seed, **DATA)
+    data = load("toy-2d", "train", seed=seed)
     return crossbias.fit(method, data, network="mlp", config=config).network
 
 
 def accuracy(network: Network, split: str, seed: int) -> float:
     """On one split of the same seed."""
-    return crossbias.evaluate(network, load("toy-2d", split, seed=seed, **DATA)).overall.value
+    return crossbias.evaluate(network, load("toy-2d", split, seed=seed)).overall.value
 
 
 def main() -> None:
@@ -48,7 +48,9 @@ def main() -> None:
         of_method = [trained(method, seed) for seed in SEEDS]
         networks[name] = of_method[0]
         found[name] = {
-            split: [round(accuracy(network, split, seed), 3) for seed, network in enumerate(of_method)]
+            split: [
+                round(accuracy(network, split, seed), 3) for seed, network in enumerate(of_method)
+            ]
             for split in ("test", "test-biased")
         }
     draw(networks)
@@ -57,7 +59,7 @@ def main() -> None:
 
 def draw(networks: dict[str, Network]) -> None:
     """Training points over nothing, test points over the regions of each network."""
-    train, test = (load("toy-2d", split, seed=SEEDS[0], **DATA) for split in ("train", "test"))
+    train, test = (load("toy-2d", split, seed=SEEDS[0]) for split in ("train", "test"))
     figure = Figure(figsize=(9, 3.2), dpi=130, layout="constrained")
     axes = figure.subplots(1, 1 + len(networks), sharex=True, sharey=True)
     _points(axes[0], train)
@@ -81,7 +83,7 @@ def _regions(network: Network, side: Tensor) -> Tensor:
     return logits.argmax(1).view(signal.shape)
 
 
-def _points(axis: object, data: BiasedDataset, count: int = 450) -> None:
+def _points(axis: Axes, data: BiasedDataset, count: int = 450) -> None:
     for number, color in enumerate(COLORS):
         bias, signal = data.inputs[:count][data.targets[:count] == number].T
         axis.scatter(bias, signal, s=5, color=color, linewidths=0)
