@@ -19,12 +19,20 @@ from crossbias.types import UNKNOWN
 # Another value for every hyper-parameter of every method: a new one must be entered here.
 OTHER_VALUES: dict[str, dict[str, Any]] = {
     "erm": {},
-    "end": {"alpha": 0.9, "beta": 0.9, "variant": "paper"},
+    "end": {
+        "alpha": 0.9,
+        "beta": 0.9,
+        "variant": "paper",
+        "layer": "body.0",
+        "balanced": True,
+    },
     "rebias": {
         "biased": "convnet",
         "lambda_f": 0.5,
         "lambda_g": 0.5,
         "sigma": 0.7,
+        "position": "logits",
+        "unbiased": False,
         "order": "f-then-g",
     },
     "pgd": {
@@ -36,6 +44,16 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "dimensions": 3,
         "floor": 0.9,
         "reweight": True,
+    },
+    "lnl": {
+        "target": "color",
+        "layer": "body.0",
+        "unlearn": "confusion",
+        "lambda_f": 0.5,
+        "mu": 0.0,
+        "from_biased": False,
+        "biased_epochs": 1,
+        "lr_factor": 0.5,
     },
     "ie": {
         "members": 1,
@@ -57,6 +75,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "explained": "prediction",
     },
 }
+OTHER_VALUES["denoised"] = {"inner": "erm", "noise_epochs": 1}
 # What a knob needs beside it to have an effect at all.
 TOGETHER = {
     "balance": {"score": "vmf"},

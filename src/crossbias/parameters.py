@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from crossbias.errors import CrossbiasError
 
@@ -154,7 +154,8 @@ def describe(annotation: Any) -> str:
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return describe(arguments[0])
+        ranges = [str(extra) for extra in arguments[1:] if isinstance(extra, Interval)]
+        return " ".join([describe(arguments[0]), *ranges])
     if origin in (typing.Union, types.UnionType):
         return " or ".join(describe(argument) for argument in arguments)
     if origin is Literal:
@@ -187,12 +188,14 @@ def _one_of(value: Any, annotations: tuple[Any, ...], name: str) -> Any:
     if type(None) in annotations and (value is None or value == "none"):
         return None
     choices = [annotation for annotation in annotations if annotation is not type(None)]
-    for annotation in choices[:-1]:
+    if len(choices) == 1:
+        return convert(value, choices[0], name)
+    for annotation in choices:
         try:
             return convert(value, annotation, name)
         except CrossbiasError:
             continue
-    return convert(value, choices[-1], name)
+    raise _wrong(value, Union[tuple(annotations)], name)  # noqa: UP007
 
 
 def _choice(value: Any, choices: tuple[Any, ...], name: str) -> Any:

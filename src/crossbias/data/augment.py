@@ -36,10 +36,18 @@ AUGMENTATIONS: dict[str, Augmentation] = {"flip": flip, "crop": crop}
 
 
 def center_crop(images: Tensor, size: int) -> Tensor:
-    """The middle square; images that are no larger stay whole."""
-    height, width = images.shape[2:]
+    """The middle square of images or clips; those that are no larger stay whole."""
+    height, width = images.shape[-2:]
     top, left = max(height - size, 0) // 2, max(width - size, 0) // 2
-    return images[:, :, top : top + min(size, height), left : left + min(size, width)]
+    return images[..., top : top + min(size, height), left : left + min(size, width)]
+
+
+def augmented(inputs: Tensor, augment: Augmentation, generator: Generator) -> Tensor:
+    """Images, or clips (B, C, T, H, W), all frames of which are changed in the same way."""
+    if inputs.ndim != 5:
+        return augment(inputs, generator)
+    as_channels = augment(inputs.flatten(1, 2), generator)
+    return as_channels.reshape(*inputs.shape[:3], *as_channels.shape[2:])
 
 
 def augmentation(names: tuple[str, ...]) -> Augmentation:

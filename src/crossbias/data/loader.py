@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from crossbias.data.augment import Augmentation, center_crop
+from crossbias.data.augment import Augmentation, augmented, center_crop
 from crossbias.data.dataset import BiasedDataset
 from crossbias.seeds import generator_for
 from crossbias.types import Batch
@@ -42,8 +42,9 @@ class Loader:
         self.targets, self.biases = data.targets.to(device), data.biases.to(device)
         self.index = data.index.to(device)
         self.images = data.inputs.dtype == torch.uint8
-        self.mean = torch.tensor(data.mean, device=device).view(1, -1, 1, 1)
-        self.std = torch.tensor(data.std, device=device).view(1, -1, 1, 1)
+        by_channel = (1, -1, *(1 for _ in data.inputs.shape[2:]))
+        self.mean = torch.tensor(data.mean, device=device).view(by_channel)
+        self.std = torch.tensor(data.std, device=device).view(by_channel)
 
     def batches(
         self,
@@ -65,7 +66,7 @@ class Loader:
             inputs = self._floats(raw)
             if augment is not None:
                 # A process draws for its own share: same (seed, number), other images.
-                inputs = augment(inputs, generator_for(seed, "batch", number, rank))
+                inputs = augmented(inputs, augment, generator_for(seed, "batch", number, rank))
             yield Batch(
                 self._normalized(inputs),
                 self.targets[positions],
@@ -123,8 +124,9 @@ class Loader:
     def _floats(self, raw: Tensor) -> Tensor:
         if not self.images:
             return raw.float()
-        fast = torch.channels_last if self.device.type == "cuda" else torch.contiguous_format
-        return raw.to(torch.float32, memory_format=fast).div_(255)
+        fast = self.device.type == "cuda" and raw.ndim == 4
+        layout = torch.channels_last if fast else torch.contiguous_format
+        return raw.to(torch.float32, memory_format=layout).div_(255)
 
     def _normalized(self, inputs: Tensor) -> Tensor:
         if not self.images:

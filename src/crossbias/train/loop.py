@@ -16,7 +16,7 @@ from crossbias.train.checkpoint import load_checkpoint, packed, restore, save_ch
 from crossbias.train.folder import resume_command
 from crossbias.train.graph import GraphedStep
 from crossbias.train.meter import Meter, in_words
-from crossbias.train.optimizers import set_learning_rate
+from crossbias.train.optimizers import is_capturable, set_learning_rate
 from crossbias.train.schedule import learning_rate
 from crossbias.types import Batch, Losses
 
@@ -65,7 +65,11 @@ class Training:
         """Train to the end and keep the network that the selection rule names."""
         self._resume()
         self.run.progress.begin(self.name, self.epochs, self.epoch_steps)
-        graphed = self.run.devices.uses_graphs and self.method.capturable
+        graphed = (
+            self.run.devices.uses_graphs
+            and self.method.capturable
+            and all(is_capturable(config) for _, config in self.run.optimizers)
+        )
         step = GraphedStep(self.method.step) if graphed else self.method.step
         while self.epoch < self.epochs:
             self._train_epoch(step)
@@ -110,7 +114,7 @@ class Training:
             "step": (self.epoch - 1) * self.epoch_steps + self.step,
             "seconds": round(seconds, 3),
             "samples_per_second": round(rate, 1),
-            "lr": learning_rate(self.run.config, self.epoch - 1, self.epochs),
+            "lr": learning_rate(self.run.optimizers[0][1], self.epoch - 1, self.epochs),
             "losses": losses,
             "validation": validation,
         }
