@@ -107,7 +107,7 @@ class Run:
     def outline(self) -> Network:
         """The run's network on the CPU, not trained, to look at its layers."""
         with global_randomness_kept(self.device):
-            network = self._fresh(self.network)
+            network = self._fresh(self.network).cpu()  # the trained one of a stage is elsewhere
         assert isinstance(network, Network)
         return network.eval()
 
