@@ -3,16 +3,59 @@
 from pathlib import Path
 from typing import Any
 
+from crossbias.data.bar import BAR
+from crossbias.data.bffhq import BFFHQ
+from crossbias.data.cartoon import Cartoon
+from crossbias.data.celeba import CelebA
+from crossbias.data.covid import CovidCXR
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.dogs_cats import DogsCats
 from crossbias.data.glyphs import Glyphs
+from crossbias.data.imagenet import ImageNet9
+from crossbias.data.imdb_face import IMDBFace
+from crossbias.data.kinetics import Kinetics10
 from crossbias.data.source import Source
+from crossbias.data.waterbirds import Waterbirds
+from crossbias.data.waterbirds_making import make_waterbirds
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest, imported, validated
 
-DATASETS: dict[str, type[Source]] = {"glyphs": Glyphs}
+_SOURCES: tuple[type[Source], ...] = (
+    Glyphs,
+    BAR,
+    BFFHQ,
+    Cartoon,
+    CelebA,
+    CovidCXR,
+    DogsCats,
+    ImageNet9,
+    IMDBFace,
+    Kinetics10,
+    Waterbirds,
+)
+DATASETS: dict[str, type[Source]] = {source.name: source for source in _SOURCES}
 """Data sources by name; the reader's own are named by dotted path."""
 
-__all__ = ["DATASETS", "BiasedDataset", "Glyphs", "Source", "create_source", "find_source", "load"]
+__all__ = [
+    "BAR",
+    "BFFHQ",
+    "DATASETS",
+    "BiasedDataset",
+    "Cartoon",
+    "CelebA",
+    "CovidCXR",
+    "DogsCats",
+    "Glyphs",
+    "IMDBFace",
+    "ImageNet9",
+    "Kinetics10",
+    "Source",
+    "Waterbirds",
+    "create_source",
+    "find_source",
+    "load",
+    "make_waterbirds",
+]
 
 
 def find_source(name: str) -> type[Source]:

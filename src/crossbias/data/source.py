@@ -44,6 +44,10 @@ class Source(ABC):
             split for split in self.available_splits if split not in ("train", "validation")
         )
 
+    def published(self, split: str) -> dict[str, int]:
+        """Counts that were published: of ``images``, of a class, or of a ``class / value``."""
+        return {}
+
     def load(
         self,
         split: str,

@@ -2,7 +2,14 @@
 
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import NETWORKS, Recipe, create_network
-from crossbias.networks.small import convnet, convnet_1x1, convnet_end, mlp, simple_convnet_1
+from crossbias.networks.small import (
+    convnet,
+    convnet_1x1,
+    convnet_end,
+    mlp,
+    simple_convnet_1,
+    simple_convnet_2,
+)
 from crossbias.networks.split import as_network
 
 __all__ = [
@@ -16,4 +23,5 @@ __all__ = [
     "create_network",
     "mlp",
     "simple_convnet_1",
+    "simple_convnet_2",
 ]

@@ -11,7 +11,14 @@ from torch import nn
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.networks.network import Network
-from crossbias.networks.small import convnet, convnet_1x1, convnet_end, mlp, simple_convnet_1
+from crossbias.networks.small import (
+    convnet,
+    convnet_1x1,
+    convnet_end,
+    mlp,
+    simple_convnet_1,
+    simple_convnet_2,
+)
 from crossbias.networks.split import as_network
 from crossbias.parameters import (
     Count,
@@ -27,6 +34,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "convnet-1x1": convnet_1x1,
     "convnet-end": convnet_end,
     "simple-convnet-1": simple_convnet_1,
+    "simple-convnet-2": simple_convnet_2,
     "mlp": mlp,
 }
 """The papers' own small networks. Any other name is looked up in timm."""
