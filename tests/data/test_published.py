@@ -364,7 +364,7 @@ def test_covid_targets_and_sources(tmp_path):
         host = "radiopaedia.org" if patient < 20 else "www.nejm.org"
         for image in range(2):
             name = f"{patient}-{image}.png"
-            picture(folder / "images" / name, color=(patient, 0, 0))
+            picture(folder / "images" / name, color=(5 * patient,) * 3)
             rows.append((patient, finding, "images", name, f"https://{host}/{patient}"))
     rows.append((99, "todo", "images", "absent.png", ""))
     with open(folder / "metadata.csv", "w", newline="") as file:

@@ -58,10 +58,14 @@ class Kinetics10(ImageSource):
         ]
         return Listing([clip for clip, _ in clips], [target for _, target in clips])
 
+    def frames(self, file: Path) -> list[Path]:
+        """The eight frames of a clip."""
+        return clip_files(file)
+
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Read the frames of every clip of one split."""
         clips = self.listed(split, root=root, seed=seed)
-        frames = [frame for clip in clips.files for frame in clip_files(clip)]
+        frames = [frame for clip in clips.files for frame in self.frames(clip)]
         images, digest = read_images(frames, self.fit)  # (n T, C, S, S)
         inputs = images.unflatten(0, (len(clips.files), FRAMES)).transpose(1, 2)  # (n, C, T, S, S)
         return self.assembled(split, clips, inputs, digest)

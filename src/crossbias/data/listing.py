@@ -128,6 +128,10 @@ class ImageSource(Source):
             digest=digest,
         )
 
+    def frames(self, file: Path) -> list[Path]:
+        """The image files behind one listed file: itself, unless that is a clip."""
+        return [file]
+
     def needed(self, path: Path) -> Path:
         """The path, if there is such a file or folder; else an error that says what to do."""
         if not path.exists():
