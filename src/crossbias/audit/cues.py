@@ -36,28 +36,25 @@ def image_cues(images: Tensor, *, progress: Progress | None = None) -> list[Cue]
         pixels = chunk.float()
         for name, (_, function) in _IMAGE_CUES.items():
             found[name].append(function(chunk, pixels))
-        progress.note(f"measured {start + len(chunk):,} of {len(images):,} images")
-    return [
-        Cue(name, what, torch.cat(found[name])) for name, (what, _) in _IMAGE_CUES.items() if images.numel()
-    ]
+        done = start + len(chunk)
+        if 4 * done // len(images) > 4 * start // len(images):  # a line every quarter
+            progress.note(f"measured {done:,} of {len(images):,} images")
+    return [Cue(name, what, torch.cat(found[name])) for name, (what, _) in _IMAGE_CUES.items()]
 
 
 def border_marks(chunk: Tensor, pixels: Tensor) -> Tensor:
     """What stands out at the four sides and corners from the picture further in, (n, 16 C).
 
-    Of three strips that follow each other inwards, the first less twice the second plus the
-    third: a background that is even, or grows lighter across the image, gives zero. At two
-    widths.
+    Of three strips of a sixteenth of the image that follow each other inwards, the first less
+    twice the second plus the third, and its square: a background that is even, or grows lighter
+    across the image, gives zero.
     """
-    found = []
-    for parts in (8, 16):
-        grid = F.adaptive_avg_pool2d(pixels, (parts, parts))  # (n, C, parts, parts)
-        for flipped in (grid, grid.flip(2), grid.flip(3), grid.flip((2, 3))):
-            corner = torch.diagonal(flipped, dim1=2, dim2=3)
-            found.append(_stands_out(corner))
-        for side in (grid.mean(3), grid.mean(3).flip(2), grid.mean(2), grid.mean(2).flip(2)):
-            found.append(_stands_out(side))
-    return torch.cat(found, 1)
+    grid = F.adaptive_avg_pool2d(pixels, (16, 16))
+    corners = (grid, grid.flip(2), grid.flip(3), grid.flip((2, 3)))
+    lines = [torch.diagonal(corner, dim1=2, dim2=3) for corner in corners]
+    lines += [grid.mean(3), grid.mean(3).flip(2), grid.mean(2), grid.mean(2).flip(2)]
+    marks = torch.cat([line[..., 0] - 2 * line[..., 1] + line[..., 2] for line in lines], 1)
+    return torch.cat([marks, marks.square()], 1)
 
 
 def colors(chunk: Tensor, pixels: Tensor) -> Tensor:
@@ -81,8 +78,12 @@ def colors(chunk: Tensor, pixels: Tensor) -> Tensor:
 
 
 def texture(chunk: Tensor, pixels: Tensor) -> Tensor:
-    """How pixels differ from their neighbors in brightness, on average, at two scales, (n, 16)."""
+    """How neighbors differ in brightness, relative to the image's contrast, (n, 16).
+
+    Mean and deviation of four small filters' responses, at two scales.
+    """
     gray = pixels.mean(1, keepdim=True)
+    contrast = gray.flatten(1).std(1, correction=0) + 1
     found = []
     for _ in range(2):
         across, down = gray[..., 1:] - gray[..., :-1], gray[..., 1:, :] - gray[..., :-1, :]
@@ -90,7 +91,7 @@ def texture(chunk: Tensor, pixels: Tensor) -> Tensor:
         curved = across[..., 1:] - across[..., :-1]
         for response in (across, down, diagonal, curved):
             deviation, mean = torch.std_mean(response.abs().flatten(1), 1, correction=0)
-            found += [mean.log1p(), deviation.log1p()]
+            found += [(mean / contrast + 0.01).log(), (deviation / contrast + 0.01).log()]
         gray = F.avg_pool2d(gray, 2)
     return torch.stack(found, 1)
 
@@ -100,13 +101,9 @@ def thumbnail(chunk: Tensor, pixels: Tensor) -> Tensor:
     return F.adaptive_avg_pool2d(pixels, (4, 4)).flatten(1)
 
 
-def _stands_out(line: Tensor) -> Tensor:
-    return line[..., 0] - 2 * line[..., 1] + line[..., 2]
-
-
 _IMAGE_CUES: dict[str, tuple[str, Callable[[Tensor, Tensor], Tensor]]] = {
     "border marks": ("what stands out at borders and corners", border_marks),
-    "color": ("which colors or shades there are, wherever they are", colors),
     "texture": ("how neighboring pixels differ, wherever they are", texture),
+    "color": ("which colors or shades there are, wherever they are", colors),
     "thumbnail": ("the image shrunk to 4 x 4 pixels", thumbnail),
 }
