@@ -3,8 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from crossbias.data.cues import plant_values
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.glyphs import Glyphs
+from crossbias.data.noise import with_label_noise
+from crossbias.data.planting import plant, replant
 from crossbias.data.source import Source
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest, imported, validated
@@ -12,7 +15,19 @@ from crossbias.parameters import closest, imported, validated
 DATASETS: dict[str, type[Source]] = {"glyphs": Glyphs}
 """Data sources by name; the reader's own are named by dotted path."""
 
-__all__ = ["DATASETS", "BiasedDataset", "Glyphs", "Source", "create_source", "find_source", "load"]
+__all__ = [
+    "DATASETS",
+    "BiasedDataset",
+    "Glyphs",
+    "Source",
+    "create_source",
+    "find_source",
+    "load",
+    "plant",
+    "plant_values",
+    "replant",
+    "with_label_noise",
+]
 
 
 def find_source(name: str) -> type[Source]:
