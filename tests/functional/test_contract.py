@@ -25,6 +25,7 @@ SIGNATURES = {
     "cam": "(maps, weight, target)",
     "intrinsic_weight": "(maps, partner_maps, cam, partner_cam, *, tau)",
     "median_bandwidth": "(x)",
+    "color_levels": "(images, *, mean=0.0, std=1.0, size=14)",
 }
 
 

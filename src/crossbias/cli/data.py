@@ -40,7 +40,8 @@ def show(
     set_: Options = None,
     root: Root = None,
     sheet: Annotated[
-        Path | None, typer.Option(help="PNG file for the contact sheet; NAME-SPLIT.png if not given.")
+        Path | None,
+        typer.Option(help="PNG file for the contact sheet; NAME-SPLIT.png if not given."),
     ] = None,
 ) -> None:
     """Print sizes, counts and strength of the bias; write a contact sheet."""
@@ -147,7 +148,9 @@ def _print_counts(console: Console, data: BiasedDataset) -> None:
     """The target x bias table; aligned groups carry a star."""
     assert data.bias is not None
     names = data.values[data.bias][:_LARGEST]
-    table = tables.make_table("target", *names, title=f"samples by target and {data.bias}, * aligned")
+    table = tables.make_table(
+        "target", *names, title=f"samples by target and {data.bias}, * aligned"
+    )
     counts, aligned = data.counts().tolist(), data.alignment().tolist()
     for target, name in enumerate(data.classes[:_LARGEST]):
         cells = [
@@ -157,4 +160,7 @@ def _print_counts(console: Console, data: BiasedDataset) -> None:
         table.add_row(escape(name), *cells)
     console.print(table)
     if max(data.num_classes, data.num_biases) > _LARGEST:
-        say(console, f"(the first {_LARGEST} of {data.num_classes} classes, {data.num_biases} values)")
+        say(
+            console,
+            f"(the first {_LARGEST} of {data.num_classes} classes, {data.num_biases} values)",
+        )

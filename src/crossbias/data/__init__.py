@@ -8,12 +8,15 @@ from crossbias.data.bffhq import BFFHQ
 from crossbias.data.cartoon import Cartoon
 from crossbias.data.celeba import CelebA
 from crossbias.data.covid import CovidCXR
+from crossbias.data.cues import plant_values
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.dogs_cats import DogsCats
 from crossbias.data.glyphs import Glyphs
 from crossbias.data.imagenet import ImageNet9
 from crossbias.data.imdb_face import IMDBFace
 from crossbias.data.kinetics import Kinetics10
+from crossbias.data.noise import with_label_noise
+from crossbias.data.planting import plant, replant
 from crossbias.data.source import Source
 from crossbias.data.waterbirds import Waterbirds
 from crossbias.data.waterbirds_making import make_waterbirds
@@ -55,6 +58,10 @@ __all__ = [
     "find_source",
     "load",
     "make_waterbirds",
+    "plant",
+    "plant_values",
+    "replant",
+    "with_label_noise",
 ]
 
 

@@ -82,7 +82,9 @@ class Cartoon(ImageSource):
             aligned = labels[held_out, 0] == labels[held_out, 1]
             wanted = {"test-majority": aligned, "test-minority": ~aligned}
             return held_out[wanted[split]] if split in wanted else held_out
-        chosen = torch.cat([self._biased(rest[labels[rest, 0] == c], labels) for c in range(COLORS)])
+        chosen = torch.cat(
+            [self._biased(rest[labels[rest, 0] == c], labels) for c in range(COLORS)]
+        )
         chosen = rest[torch.isin(rest, chosen)]  # in the random order again
         cut = round(VALIDATION * len(chosen))
         return chosen[:cut] if split == "validation" else chosen[cut:]

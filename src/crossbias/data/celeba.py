@@ -59,7 +59,9 @@ class CelebA(ImageSource):
         """Sizes of the official parts, and the groups of one that is in the literature."""
         counts = {"images": SIZES[split]} if split in SIZES else {}
         if (split, self.target) == ("test", "Heavy_Makeup"):
-            names = [f"{group} / {gender}" for group in self.classes for gender in ("female", "male")]
+            names = [
+                f"{group} / {gender}" for group in self.classes for gender in ("female", "male")
+            ]
             counts |= dict(zip(names, (3667, 8449, 7742, 9), strict=True))
         return counts
 

@@ -11,7 +11,8 @@ from torch import Tensor
 def normal(*shape: int, generator: torch.Generator) -> Tensor:
     """Standard normal numbers, float64, by inverting the distribution function."""
     uniform = torch.rand(*shape, dtype=torch.float64, generator=generator)
-    return torch.special.ndtri(uniform.clamp_(min=2**-54))  # of 0 it is minus infinity
+    inverse: Tensor = torch.special.ndtri(uniform.clamp_(min=2**-54))  # of 0 it is minus infinity
+    return inverse
 
 
 def below(limit: int, *shape: int, generator: torch.Generator) -> Tensor:

@@ -75,5 +75,7 @@ def _folder_of(folder: Path, action: str) -> Path:
     candidates = (folder / action, folder / action.replace(" ", "_"))
     found = next((path for path in candidates if path.is_dir()), None)
     if found is None:
-        raise CrossbiasError(f"kinetics-10: {folder} has no folder {action!r}; see its page in docs")
+        raise CrossbiasError(
+            f"kinetics-10: {folder} has no folder {action!r}; see its page in docs"
+        )
     return found

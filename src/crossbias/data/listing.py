@@ -104,9 +104,7 @@ class ImageSource(Source):
             raise CrossbiasError(f"{root / self.folder} has no images of split {split!r}")
         return listing
 
-    def assembled(
-        self, split: str, listing: Listing, inputs: Tensor, digest: str
-    ) -> BiasedDataset:
+    def assembled(self, split: str, listing: Listing, inputs: Tensor, digest: str) -> BiasedDataset:
         """Pixels and labels as one data set."""
         return BiasedDataset(
             inputs=inputs,

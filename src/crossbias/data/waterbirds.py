@@ -87,7 +87,7 @@ def is_waterbird(species: str) -> bool:
     >>> is_waterbird("141.Artic_Tern"), is_waterbird("021.Eastern_Towhee")
     (True, False)
     """
-    return species.split(".")[-1].split("_")[-1].lower() in WATER_KINDS
+    return species.replace(".", "_").rpartition("_")[2].lower() in WATER_KINDS
 
 
 def _rows(file: object, path: Path) -> list[dict[str, str]]:

@@ -1,6 +1,7 @@
 """The papers' mathematics as pure functions of tensors, usable in any training loop."""
 
 from crossbias.functional.attribution import cam, intrinsic_weight
+from crossbias.functional.colors import color_levels
 from crossbias.functional.directions import vmf_log_density
 from crossbias.functional.gradients import head_gradient_norm
 from crossbias.functional.kernels import hsic, median_bandwidth
@@ -14,6 +15,7 @@ from crossbias.functional.reversal import gradient_reversal
 
 __all__ = [
     "cam",
+    "color_levels",
     "end_terms",
     "generalized_cross_entropy",
     "gradient_reversal",
