@@ -27,7 +27,10 @@ CORRUPTIONS: Final = (
     "zoom_blur", "snow", "frost", "fog", "brightness", "contrast", "elastic_transform",
     "pixelate", "jpeg_compression",
 )  # fmt: skip
-SEVERITIES: Final = range(1, 6)
+CORRUPTED: Final = tuple(
+    f"test-c-{name}-{severity}" for name in CORRUPTIONS for severity in range(1, 6)
+)
+"""Test splits of ImageNet-C, five severities of each corruption."""
 
 CLUSTERINGS: Final = 3
 CLUSTERS: Final = 9
@@ -53,9 +56,7 @@ class ImageNet9(ImageSource):
 
     name: ClassVar[str] = "imagenet-9"
     summary: ClassVar[str] = "nine super-classes of ImageNet; texture, ImageNet-A and ImageNet-C"
-    splits: ClassVar[tuple[str, ...]] = ("train", "test", "test-a") + tuple(
-        f"test-c-{name}-{severity}" for name in CORRUPTIONS for severity in SEVERITIES
-    )
+    splits: ClassVar[tuple[str, ...]] = ("train", "test", "test-a", *CORRUPTED)
     folder: ClassVar[str] = "imagenet"
     home: ClassVar[str] = "ILSVRC 2012, and the repositories of ImageNet-A and ImageNet-C"
     fit: ClassVar[Fit] = Fit(256, "crop")

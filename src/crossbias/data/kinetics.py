@@ -67,7 +67,7 @@ class Kinetics10(ImageSource):
         clips = self.listed(split, root=root, seed=seed)
         frames = [frame for clip in clips.files for frame in self.frames(clip)]
         images, digest = read_images(frames, self.fit)  # (n T, C, S, S)
-        inputs = images.unflatten(0, (len(clips.files), FRAMES)).transpose(1, 2)  # (n, C, T, S, S)
+        inputs = images.view(-1, FRAMES, *images.shape[1:]).transpose(1, 2)  # (n, C, T, S, S)
         return self.assembled(split, clips, inputs, digest)
 
 

@@ -2,7 +2,7 @@
 
 import csv
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, TextIO
 
 from torch import Tensor
 
@@ -90,8 +90,8 @@ def is_waterbird(species: str) -> bool:
     return species.replace(".", "_").rpartition("_")[2].lower() in WATER_KINDS
 
 
-def _rows(file: object, path: Path) -> list[dict[str, str]]:
-    reader = csv.DictReader(file)  # type: ignore[arg-type,var-annotated]
+def _rows(file: TextIO, path: Path) -> list[dict[str, str]]:
+    reader = csv.DictReader(file)
     columns = ("img_filename", "y", "split", "place")
     if absent := [name for name in columns if name not in (reader.fieldnames or ())]:
         raise CrossbiasError(f"{path} has no column {absent[0]!r}; it needs {', '.join(columns)}")
