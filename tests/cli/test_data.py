@@ -78,7 +78,7 @@ def test_plant_writes_a_folder_with_labels(tmp_path):
 
 
 def test_plant_refuses_an_unknown_cue_and_an_existing_folder(tmp_path):
-    with pytest.raises(CrossbiasError, match="there is no cue 'colour' .did you mean 'color'"):
+    with pytest.raises(CrossbiasError, match=r"there is no cue 'colour' \(did you mean 'color'"):
         run("plant", "glyphs", *SMALL, "--cue", "colour", "--out", "planted")
     (tmp_path / "there").mkdir()
     with pytest.raises(CrossbiasError, match="there exists already"):
