@@ -5,8 +5,10 @@ from typing import Any
 
 from crossbias.data.bar import BAR
 from crossbias.data.bffhq import BFFHQ
+from crossbias.data.biased_mnist import BiasedMNIST
 from crossbias.data.cartoon import Cartoon
 from crossbias.data.celeba import CelebA
+from crossbias.data.colored_mnist import ColoredMNIST
 from crossbias.data.covid import CovidCXR
 from crossbias.data.cues import plant_values
 from crossbias.data.dataset import BiasedDataset
@@ -15,28 +17,34 @@ from crossbias.data.glyphs import Glyphs
 from crossbias.data.imagenet import ImageNet9
 from crossbias.data.imdb_face import IMDBFace
 from crossbias.data.kinetics import Kinetics10
+from crossbias.data.lnl_colored_mnist import LNLColoredMNIST
 from crossbias.data.noise import with_label_noise
 from crossbias.data.planting import plant, replant
 from crossbias.data.source import Source
 from crossbias.data.waterbirds import Waterbirds
 from crossbias.data.waterbirds_making import make_waterbirds
+from crossbias.data.watermarked_mnist import WatermarkedMNIST
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest, imported, validated
 
 _SOURCES: tuple[type[Source], ...] = (
     Glyphs,
+    BiasedMNIST,
+    LNLColoredMNIST,
+    ColoredMNIST,
+    WatermarkedMNIST,
     BAR,
     BFFHQ,
-    Cartoon,
     CelebA,
-    CovidCXR,
-    DogsCats,
-    ImageNet9,
-    IMDBFace,
-    Kinetics10,
     Waterbirds,
+    ImageNet9,
+    Kinetics10,
+    Cartoon,
+    DogsCats,
+    IMDBFace,
+    CovidCXR,
 )
-DATASETS: dict[str, type[Source]] = {source.name: source for source in _SOURCES}
+DATASETS: dict[str, type[Source]] = {kind.name: kind for kind in _SOURCES}
 """Data sources by name; the reader's own are named by dotted path."""
 
 __all__ = [
@@ -44,16 +52,20 @@ __all__ = [
     "BFFHQ",
     "DATASETS",
     "BiasedDataset",
+    "BiasedMNIST",
     "Cartoon",
     "CelebA",
+    "ColoredMNIST",
     "CovidCXR",
     "DogsCats",
     "Glyphs",
     "IMDBFace",
     "ImageNet9",
     "Kinetics10",
+    "LNLColoredMNIST",
     "Source",
     "Waterbirds",
+    "WatermarkedMNIST",
     "create_source",
     "find_source",
     "load",
@@ -85,19 +97,28 @@ def create_source(name: str, **options: Any) -> Source:
 
 
 def load(
-    name: str, split: str, *, root: Path | str | None = None, seed: int = 0, **options: Any
+    name: str,
+    split: str,
+    *,
+    root: Path | str | None = None,
+    seed: int = 0,
+    label_noise: float = 0.0,
+    **options: Any,
 ) -> BiasedDataset:
     """One split of a named data set.
 
     Args:
         name: A key of ``DATASETS``, or a dotted path.
         split: Such as ``train``, ``validation`` or ``test``.
-        root: Folder of the files, for data sets that have any.
+        root: Folder of all data; what the environment variable ``CROSSBIAS_DATA`` names if not
+            given.
         seed: Of everything random in how the data is made.
+        label_noise: Fraction of the labels of ``train`` that are made wrong.
         **options: The data set's own, such as ``rho``.
 
     >>> data = load("glyphs", "train", size=100, rho=0.9)
     >>> len(data), data.bias, data.inputs.shape
     (100, 'background', torch.Size([100, 3, 28, 28]))
     """
-    return create_source(name, **options).load(split, root=root, seed=seed)
+    source = create_source(name, **options)
+    return source.load(split, root=root, seed=seed, label_noise=label_noise)
