@@ -3,10 +3,12 @@
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import torch
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images import decode
@@ -55,15 +57,13 @@ def check_source(
         if isinstance(source, ImageSource):
             listing = source.listed(split, root=data_root(root), seed=seed)
             hashes[split] = _check_files(source, split, listing, check, progress)
-            columns = listing.attributes
+            labels = source.assembled(split, listing, torch.zeros(len(listing.files), 1), "")
         else:
-            data = source.load(split, root=root, seed=seed)
-            hashes[split] = _hashes_of(data)
-            columns = {name: column.tolist() for name, column in data.attributes.items()}
-            listing = Listing([], data.targets.tolist(), columns)
-        check.sizes[split] = len(listing.targets)
-        _check_labels(source, split, columns, check)
-        _check_counts(source, split, listing, check)
+            labels = source.load(split, root=root, seed=seed)
+            hashes[split] = _hashes_of(labels)
+        check.sizes[split] = len(labels)
+        _check_labels(labels, check)
+        _check_counts(labels, source.published(split), check)
     check.warnings += _copies(hashes)
     return check
 
@@ -107,39 +107,33 @@ def _hashes_of(data: BiasedDataset) -> dict[str, str]:
     }
 
 
-def _check_labels(
-    source: Source, split: str, columns: Mapping[str, Sequence[int]], check: Check
-) -> None:
-    for name, column in columns.items():
-        counts = Counter(column)
+def _check_labels(data: BiasedDataset, check: Check) -> None:
+    for name, column in data.attributes.items():
+        counts = Counter(column.tolist())
         missing = counts.pop(UNKNOWN, 0)
         if missing:
-            check.warnings.append(f"{split}: {name} is not known of {missing:,} samples")
-        if once := sorted(value for value, count in counts.items() if count == 1):
-            named = _value_names(source, name, once)
+            check.warnings.append(f"{data.split}: {name} is not known of {missing:,} samples")
+        once = [data.values[name][value] for value in sorted(counts) if counts[value] == 1]
+        if once:
             check.warnings.append(
-                f"{split}: {len(once)} values of {name} occur once: {', '.join(_some(named))}"
+                f"{data.split}: {len(once)} values of {name} occur once: {', '.join(_some(once))}"
             )
 
 
-def _value_names(source: Source, attribute: str, values: Sequence[int]) -> list[str]:
-    names = source.values.get(attribute, ()) if isinstance(source, ImageSource) else ()
-    return [names[value] if value < len(names) else str(value) for value in values]
-
-
-def _check_counts(source: Source, split: str, listing: Listing, check: Check) -> None:
-    """Compare with the published counts; only a source with names has any but ``images``."""
-    found = {"images": len(listing.targets)}
-    if isinstance(source, ImageSource):
-        found |= Counter(source.classes[target] for target in listing.targets)
-        for attribute, names in source.values.items():
-            pairs = zip(listing.targets, listing.attributes[attribute], strict=True)
-            found |= Counter(f"{source.classes[t]} / {names[v]}" for t, v in pairs if v != UNKNOWN)
-    for what, published in source.published(split).items():
+def _check_counts(data: BiasedDataset, published: Mapping[str, int], check: Check) -> None:
+    found = {"images": len(data)}
+    found |= Counter(data.classes[target] for target in data.targets.tolist())
+    if data.bias is not None:
+        counts, aligned = data.counts(), data.alignment()
+        found |= {"aligned": int(counts[aligned].sum()), "conflicting": int(counts[~aligned].sum())}
+        for target, name in enumerate(data.classes):
+            for value, bias in enumerate(data.values[data.bias]):
+                found[f"{name} / {bias}"] = int(counts[target, value])
+    for what, expected in published.items():
         check.compared += 1
-        if found.get(what, 0) != published:
+        if found.get(what, 0) != expected:
             check.errors.append(
-                f"{split}: {found.get(what, 0):,} of {what}, but {published:,} were published"
+                f"{data.split}: {found.get(what, 0):,} of {what}, but {expected:,} were published"
             )
 
 

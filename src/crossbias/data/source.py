@@ -45,7 +45,10 @@ class Source(ABC):
         )
 
     def published(self, split: str) -> dict[str, int]:
-        """Counts that were published: of ``images``, of a class, or of a ``class / value``."""
+        """Counts that were published, which ``crossbias data check`` compares.
+
+        Of ``images``, of a class by its name, of a ``class / value``, ``aligned``, ``conflicting``.
+        """
         return {}
 
     def load(
