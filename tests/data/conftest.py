@@ -17,21 +17,26 @@ from crossbias.seeds import generator_for
 
 PARTS = {"train": 600, "t10k": 200}
 REAL = [
-    Path(os.environ.get("CROSSBIAS_DATA", ""), collection, f"{name}.gz")
+    Path(os.environ.get("CROSSBIAS_DATA", "absent"), collection, f"{name}.gz")
     for collection, names in originals.CHECKSUMS.items()
     for name in names
 ]
 
-at_hand = "CROSSBIAS_DATA" in os.environ and all(path.exists() for path in REAL)
-collect_ignore = [] if at_hand else ["test_real_mnist.py"]
+ROOT = Path(os.environ.get("CROSSBIAS_DATA", "absent"))
+NEEDS = {
+    "test_real_mnist.py": ("the original files of mnist and fashion-mnist", REAL),
+    "test_real_images.py": ("bar and covid-cxr", [ROOT / "bar", ROOT / "covid-cxr/metadata.csv"]),
+}
+collect_ignore = [
+    name for name, (_, files) in NEEDS.items() if not all(path.exists() for path in files)
+]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what was left out."""
     for name in collect_ignore:
         terminalreporter.write_line(
-            f"left out: tests/data/{name}, which needs the original files of "
-            f"{' and '.join(originals.CHECKSUMS)} in CROSSBIAS_DATA"
+            f"left out: tests/data/{name}, which needs {NEEDS[name][0]} in CROSSBIAS_DATA"
         )
 
 

@@ -2,16 +2,15 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from crossbias.cli import data as data_commands
 from crossbias.cli import tables
-from crossbias.cli.progress import LiveProgress, PlainProgress
+from crossbias.cli.options import given, make_progress, parsed, say
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
-from crossbias.train.progress import Progress
 
 app = typer.Typer(
     help="Classifiers that learned a shortcut: train without it, prove it is gone, show it.",
@@ -20,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(data_commands.app, name="data")
 
 
 class Listed(StrEnum):
@@ -87,18 +87,18 @@ def train(
     start = Experiment.from_toml(config) if config else start
     common = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed, "device": device}
     experiment = start.updated(
-        method=_given(name=method) | _parsed(set_),
-        data=_given(name=data, labels=labels, target=target, bias=bias, root=root and str(root))
-        | _parsed(data_set),
-        network=_given(name=network) | _parsed(network_set),
-        train=_given(**common) | _parsed(train_set),
+        method=given(name=method) | parsed(set_),
+        data=given(name=data, labels=labels, target=target, bias=bias, root=root and str(root))
+        | parsed(data_set),
+        network=given(name=network) | parsed(network_set),
+        train=given(**common) | parsed(train_set),
     )
     folder = out or _default_folder(experiment)
-    result = experiment.run(folder, resume=resume, progress=_progress(quiet))
+    result = experiment.run(folder, resume=resume, progress=make_progress(quiet))
     console = tables.make_console()
     tables.print_metrics(console, "split", result.metrics)
-    _say(console, f"run: {folder}")
-    _say(console, f"next: crossbias report {folder} -o report.html")
+    say(console, f"run: {folder}")
+    say(console, f"next: crossbias report {folder} -o report.html")
 
 
 @app.command()
@@ -118,10 +118,10 @@ def evaluate(
     from crossbias.verify.predict import evaluate as judge
 
     trained, network = load_trained(run)
-    experiment = trained.updated(data=_given(name=data) | _parsed(data_set))
+    experiment = trained.updated(data=given(name=data) | parsed(data_set))
     alignment = trained.split("train").alignment()
     splits = split or list(experiment.source().test_splits)
-    progress = _progress(quiet=False)
+    progress = make_progress(quiet=False)
     found = {
         name: judge(network, experiment.split(name, progress), alignment=alignment)
         for name in splits
@@ -140,7 +140,7 @@ def report(
     from crossbias.report import write_report
 
     write_report(runs, output)
-    _say(tables.make_console(), f"wrote {output}")
+    say(tables.make_console(), f"wrote {output}")
 
 
 @app.command(name="list")
@@ -163,34 +163,10 @@ def demo(
     """Train four methods on drawn digits whose background gives the answer away; compare them."""
     from crossbias.demo import run_demo
 
-    metrics = run_demo(out, seed=seed, progress=_progress(quiet))
+    metrics = run_demo(out, seed=seed, progress=make_progress(quiet))
     console = tables.make_console()
     tables.print_metrics(console, "method", metrics)
-    _say(console, f"report: {out / 'report.html'}")
-
-
-def _progress(quiet: bool) -> Progress:
-    console = tables.make_console(stderr=True)
-    if quiet:
-        return Progress()
-    return LiveProgress(console) if console.is_terminal else PlainProgress(console)
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    """Options that were not given never override anything."""
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _parsed(settings: list[str] | None) -> dict[str, str]:
-    for setting in settings or []:
-        if "=" not in setting:
-            raise CrossbiasError(f"a setting is written NAME=VALUE, got {setting!r}")
-    pairs = [setting.partition("=") for setting in settings or []]
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    say(console, f"report: {out / 'report.html'}")
 
 
 def _default_folder(experiment: Experiment) -> Path:

@@ -19,7 +19,7 @@ _COLUMNS = ("overall", "aligned", "conflicting", "unbiased", "worst group")
 
 def print_methods(console: Console) -> None:
     """Name, paper, supervision and hyper-parameters of every method."""
-    table = _table("method", "paper", "needs", "hyper-parameters (defaults)")
+    table = make_table("method", "paper", "needs", "hyper-parameters (defaults)")
     for name, kind in METHODS.items():
         table.add_row(name, kind.paper, kind().supervision, _defaults(kind))
     console.print(table)
@@ -27,7 +27,7 @@ def print_methods(console: Console) -> None:
 
 def print_data(console: Console) -> None:
     """Name, summary, splits and options of every data set."""
-    table = _table("data set", "what it is", "splits", "options (defaults)")
+    table = make_table("data set", "what it is", "splits", "options (defaults)")
     for name, kind in DATASETS.items():
         table.add_row(name, kind.summary, ", ".join(kind.splits), _defaults(kind))
     console.print(table)
@@ -35,7 +35,7 @@ def print_data(console: Console) -> None:
 
 def print_networks(console: Console) -> None:
     """Name, description and options of the networks of the papers."""
-    table = _table("network", "what it is", "options (defaults)")
+    table = make_table("network", "what it is", "options (defaults)")
     for name, factory in NETWORKS.items():
         summary = (factory.__doc__ or "").strip().splitlines()[0]
         table.add_row(name, summary, _defaults(factory))
@@ -45,7 +45,7 @@ def print_networks(console: Console) -> None:
 
 def print_metrics(console: Console, what: str, rows: Mapping[str, Metrics]) -> None:
     """Accuracies with their intervals, one row a split or a run."""
-    table = _table(what, *_COLUMNS, title="accuracy in % [95 % interval]")
+    table = make_table(what, *_COLUMNS, title="accuracy in % [95 % interval]")
     for name, metrics in rows.items():
         table.add_row(escape(name), *map(escape, _cells(metrics)))
     console.print(table)
@@ -82,7 +82,8 @@ def make_console(*, stderr: bool = False) -> Console:
     return console if console.is_terminal else Console(stderr=stderr, width=_WIDTH)
 
 
-def _table(*columns: str, title: str | None = None) -> Table:
+def make_table(*columns: str, title: str | None = None) -> Table:
+    """An empty table in the style of all of them."""
     table = Table(
         title=title and escape(title),
         title_justify="left",

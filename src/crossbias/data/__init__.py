@@ -3,54 +3,84 @@
 from pathlib import Path
 from typing import Any
 
+from crossbias.data.bar import BAR
+from crossbias.data.bffhq import BFFHQ
 from crossbias.data.biased_mnist import BiasedMNIST
+from crossbias.data.cartoon import Cartoon
+from crossbias.data.celeba import CelebA
 from crossbias.data.colored_mnist import ColoredMNIST
+from crossbias.data.covid import CovidCXR
 from crossbias.data.cues import plant_values
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.dogs_cats import DogsCats
 from crossbias.data.folder import Folder
 from crossbias.data.from_torch import from_torch
 from crossbias.data.glyphs import Glyphs
 from crossbias.data.hugging_face import HuggingFace
+from crossbias.data.imagenet import ImageNet9
+from crossbias.data.imdb_face import IMDBFace
+from crossbias.data.kinetics import Kinetics10
 from crossbias.data.lnl_colored_mnist import LNLColoredMNIST
 from crossbias.data.noise import with_label_noise
 from crossbias.data.planting import plant, replant
 from crossbias.data.source import Source
 from crossbias.data.toy import Toy2d
+from crossbias.data.waterbirds import Waterbirds
+from crossbias.data.waterbirds_making import make_waterbirds
 from crossbias.data.watermarked_mnist import WatermarkedMNIST
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest, imported, validated
 
-DATASETS: dict[str, type[Source]] = {
-    kind.name: kind
-    for kind in (
-        Glyphs,
-        BiasedMNIST,
-        LNLColoredMNIST,
-        ColoredMNIST,
-        WatermarkedMNIST,
-        Toy2d,
-        Folder,
-        HuggingFace,
-    )
-}
+_SOURCES: tuple[type[Source], ...] = (
+    Glyphs,
+    BiasedMNIST,
+    LNLColoredMNIST,
+    ColoredMNIST,
+    WatermarkedMNIST,
+    Toy2d,
+    BAR,
+    BFFHQ,
+    CelebA,
+    Waterbirds,
+    ImageNet9,
+    Kinetics10,
+    Cartoon,
+    DogsCats,
+    IMDBFace,
+    CovidCXR,
+    Folder,
+    HuggingFace,
+)
+DATASETS: dict[str, type[Source]] = {kind.name: kind for kind in _SOURCES}
 """Data sources by name; the reader's own are named by dotted path."""
 
 __all__ = [
+    "BAR",
+    "BFFHQ",
     "DATASETS",
     "BiasedDataset",
     "BiasedMNIST",
+    "Cartoon",
+    "CelebA",
     "ColoredMNIST",
+    "CovidCXR",
+    "DogsCats",
     "Folder",
     "Glyphs",
     "HuggingFace",
+    "IMDBFace",
+    "ImageNet9",
+    "Kinetics10",
     "LNLColoredMNIST",
     "Source",
     "Toy2d",
+    "Waterbirds",
     "WatermarkedMNIST",
     "create_source",
     "find_source",
     "from_torch",
     "load",
+    "make_waterbirds",
     "plant",
     "plant_values",
     "replant",

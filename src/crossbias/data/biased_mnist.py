@@ -18,6 +18,9 @@ from crossbias.seeds import generator_for
 VALIDATION = 0.3
 """Fraction of the training digits that EnD validates on."""
 
+CONFLICTING = {0.999: 63, 0.997: 184, 0.995: 305, 0.99: 606}
+"""Conflicting training images at the papers' values of rho."""
+
 
 class BiasedMNIST(Source):
     """White MNIST digits on one of ten background colors.
@@ -62,6 +65,17 @@ class BiasedMNIST(Source):
         self.confusing = confusing
         self.validation_rho = validation_rho
         self.held_out = held_out
+
+    def published(self, split: str) -> dict[str, int]:
+        """Sizes of the splits, and conflicting images where the papers' settings are used."""
+        if split == "test":
+            return {"images": 10_000, "aligned": 996, "conflicting": 9_004}
+        if split != "train" or self.held_out:
+            return {}
+        counts = {"images": 60_000}
+        if self.rho in CONFLICTING:
+            counts["conflicting"] = CONFLICTING[self.rho]
+        return counts
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Color one split."""

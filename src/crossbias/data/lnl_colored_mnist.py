@@ -42,7 +42,7 @@ class LNLColoredMNIST(Source):
         "test",
         *(f"{SINGLE}{digit}" for digit in CLASSES),
     )
-    network: ClassVar[str] = "convnet"
+    network: ClassVar[str] = "lnl-convnet"
 
     def __init__(self, *, sigma2: NonNegative = 0.02) -> None:
         self.sigma2 = sigma2

@@ -46,6 +46,13 @@ class Source(ABC):
             split for split in self.available_splits if split not in ("train", "validation")
         )
 
+    def published(self, split: str) -> dict[str, int]:
+        """Counts that were published, which ``crossbias data check`` compares.
+
+        Of ``images``, of a class by its name, of a ``class / value``, ``aligned``, ``conflicting``.
+        """
+        return {}
+
     def load(
         self,
         split: str,

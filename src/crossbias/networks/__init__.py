@@ -12,6 +12,7 @@ from crossbias.networks.small import (
     mlp,
     mlp_first,
     simple_convnet_1,
+    simple_convnet_2,
 )
 from crossbias.networks.split import as_network
 from crossbias.networks.video import resnet18_2d, resnet18_3d
@@ -34,4 +35,5 @@ __all__ = [
     "resnet18_2d",
     "resnet18_3d",
     "simple_convnet_1",
+    "simple_convnet_2",
 ]

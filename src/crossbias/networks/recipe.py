@@ -21,6 +21,7 @@ from crossbias.networks.small import (
     mlp,
     mlp_first,
     simple_convnet_1,
+    simple_convnet_2,
 )
 from crossbias.networks.split import as_network
 from crossbias.networks.video import resnet18_2d, resnet18_3d
@@ -39,6 +40,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "convnet-end": convnet_end,
     "lnl-convnet": lnl_convnet,
     "simple-convnet-1": simple_convnet_1,
+    "simple-convnet-2": simple_convnet_2,
     "mlp": mlp,
     "gray": gray,
     "mlp-first": mlp_first,

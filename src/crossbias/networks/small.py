@@ -80,6 +80,22 @@ def lnl_convnet(*, num_classes: Count, in_channels: Count = 3) -> Network:
     return Network(body, nn.Linear(64, num_classes))
 
 
+def simple_convnet_2(
+    *, num_classes: Count, in_channels: Count = 3, dropout: Fraction = 0.5
+) -> Network:
+    """Simple ConvNet-2 of the PGD paper (Figure 9b), for its cartoon faces.
+
+    Five convolutions of sizes 6, 6, 5, 5 and 4, each followed by average pooling; what the paper
+    does not say (padding, normalization, dropout) is as in Simple ConvNet-1.
+    """
+    layers: list[nn.Module] = []
+    channels = (in_channels, 8, 16, 16, 32, 32)
+    for before, after, kernel in zip(channels, channels[1:], (6, 6, 5, 5, 4), strict=False):
+        layers += [nn.Conv2d(before, after, kernel, padding=kernel // 2), nn.BatchNorm2d(after)]
+        layers += [nn.ReLU(), nn.Dropout(dropout), nn.AvgPool2d(2)]
+    return Network(nn.Sequential(*layers[:-1]), nn.Linear(32, num_classes))
+
+
 def mlp(
     *, num_classes: Count, in_features: Count, width: Count = 100, layers: Count = 2
 ) -> Network:

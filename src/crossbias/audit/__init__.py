@@ -1,0 +1,1 @@
+"""How biased is this data, would a shortcut alone solve the task, does a model follow one."""

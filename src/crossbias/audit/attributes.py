@@ -1,0 +1,154 @@
+"""Each known attribute against the target: association, predictive value, counts."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from crossbias.audit.association import strength_of
+from crossbias.audit.folds import fitting_folds, stratified_folds, testable
+from crossbias.data.dataset import BiasedDataset
+from crossbias.seeds import generator_for, seed_for
+from crossbias.types import UNKNOWN
+from crossbias.verify import Estimate, count, wilson
+
+_SMALLEST: Final = 5  # groups that are named
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributeFinding:
+    """How one attribute goes along with the target.
+
+    Args:
+        name: Of the attribute.
+        values: Names of its values.
+        classes: Names of the classes.
+        counts: Samples of each class, of each value; those of unknown value are left out.
+        reason: Why it could not be tested; empty where it was.
+        cramers_v: With Bergsma's correction.
+        mutual_information: Over the mean of the two entropies.
+        accuracy: Of the target predicted from the attribute alone, out of fold.
+        majority: Accuracy of always answering the largest class.
+        balanced_accuracy: Mean of the classes' recalls, each class counting the same.
+        chance: Balanced accuracy of knowing nothing.
+        p: Of independence.
+        p_corrected: Over everything the audit tested.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    classes: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    reason: str = ""
+    cramers_v: Estimate | None = None
+    mutual_information: Estimate | None = None
+    accuracy: Estimate | None = None
+    majority: float | None = None
+    balanced_accuracy: float | None = None
+    chance: float | None = None
+    p: float | None = None
+    p_corrected: float | None = None
+
+    @property
+    def smallest(self) -> list[tuple[str, str, int]]:
+        """Class, value and size of the smallest groups, the smallest first."""
+        groups = [
+            (name, value, size)
+            for name, row in zip(self.classes, self.counts, strict=True)
+            for value, size in zip(self.values, row, strict=True)
+        ]
+        return sorted(groups, key=lambda group: group[2])[:_SMALLEST]
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as ``audit.json`` has it."""
+        estimates = ("cramers_v", "mutual_information", "accuracy")
+        numbers = ("majority", "balanced_accuracy", "chance", "p", "p_corrected")
+        found = {name: getattr(self, name) for name in estimates}
+        return {
+            "name": self.name,
+            "known": sum(map(sum, self.counts)),
+            "values": list(self.values),
+            "classes": list(self.classes),
+            "counts": [list(row) for row in self.counts],
+            **{name: value and value.to_json() for name, value in found.items()},
+            **{name: getattr(self, name) for name in numbers},
+            "smallest": [{"target": t, "bias": b, "n": n} for t, b, n in self.smallest],
+            "reason": self.reason or None,
+        }
+
+
+def audit_attributes(
+    data: BiasedDataset, *, permutations: int, seed: int
+) -> list[AttributeFinding]:
+    """Test every attribute of a data set against its target."""
+    return [_audited(data, name, permutations, seed) for name in data.attributes]
+
+
+def _audited(data: BiasedDataset, name: str, permutations: int, seed: int) -> AttributeFinding:
+    known = data.attributes[name] != UNKNOWN
+    targets, values = data.targets[known], data.attributes[name][known]
+    shape = (data.num_classes, len(data.values[name]))
+    cells = torch.bincount(targets * shape[1] + values, minlength=shape[0] * shape[1]).view(shape)
+    about: dict[str, Any] = {
+        "name": name,
+        "values": data.values[name],
+        "classes": data.classes,
+        "counts": tuple(tuple(row) for row in cells.tolist()),
+    }
+    reason = _reason(targets, values)
+    if reason:
+        return AttributeFinding(**about, reason=reason)
+    strength = strength_of(
+        targets, values, shape=shape, permutations=permutations,
+        seed=seed_for(seed, "association", name),
+    )  # fmt: skip
+    accuracy, balanced = _predicted(targets, values, shape, seed)
+    return AttributeFinding(
+        **about,
+        **strength._asdict(),
+        accuracy=accuracy,
+        majority=int(cells.sum(1).max()) / len(targets),
+        balanced_accuracy=balanced,
+        chance=1 / int((cells.sum(1) > 0).sum()),
+    )
+
+
+def _reason(targets: Tensor, values: Tensor) -> str:
+    if not len(values):
+        return "none of its values is known"
+    if len(values.unique()) < 2:
+        return "all samples with a known value have the same one"
+    if len(targets.unique()) < 2:
+        return "all samples with a known value are of one class"
+    return ""
+
+
+def _predicted(
+    targets: Tensor, values: Tensor, shape: tuple[int, int], seed: int
+) -> tuple[Estimate | None, float | None]:
+    """Accuracy and balanced accuracy of the target told from the value alone, out of fold."""
+    usable = testable(targets)
+    targets, values = targets[usable], values[usable]
+    if len(targets.unique()) < 2:
+        return None, None
+    folds = fitting_folds(targets)
+    fold = stratified_folds(targets, folds=folds, generator=generator_for(seed, "folds"))
+    plain, balanced = torch.empty_like(targets), torch.empty_like(targets)
+    for number in range(folds):
+        train, test = fold != number, fold == number
+        cells = torch.bincount(
+            targets[train] * shape[1] + values[train], minlength=shape[0] * shape[1]
+        )
+        table = cells.view(shape).double()
+        sizes = table.sum(1, keepdim=True)
+        # The class's own size decides between equals, and for values that were never seen.
+        plain[test] = (table + 1e-6 * sizes / sizes.sum()).argmax(0)[values[test]]
+        balanced[test] = (table / sizes.clamp(min=1)).argmax(0)[values[test]]
+    right = int((plain == targets).sum())
+    confusion = count(
+        targets, torch.zeros_like(targets), balanced, num_classes=shape[0], num_biases=1
+    )[:, 0].double()
+    present = confusion.sum(1) > 0
+    recalls = confusion.diagonal()[present] / confusion.sum(1)[present]
+    return wilson(right, len(targets)), float(recalls.mean())

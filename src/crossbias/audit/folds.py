@@ -1,0 +1,37 @@
+"""Folds of cross-validation, every class spread evenly over them."""
+
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from crossbias.data.assignment import shuffled
+
+FOLDS: Final = 5
+
+
+def stratified_folds(labels: Tensor, *, folds: int, generator: torch.Generator) -> Tensor:
+    """The fold of each sample, (n,); in each class the folds' sizes differ by at most one.
+
+    >>> folds = stratified_folds(torch.tensor([0] * 6 + [1] * 3), folds=3,
+    ...                          generator=torch.Generator())
+    >>> torch.bincount(folds[:6]).tolist(), torch.bincount(folds[6:]).tolist()
+    ([2, 2, 2], [1, 1, 1])
+    """
+    fold = torch.empty_like(labels)
+    for label in labels.unique().tolist():
+        rows = shuffled((labels == label).nonzero().squeeze(1), generator)
+        # Not every class starts with fold 0, or the first folds would get all the odd ones.
+        fold[rows] = (torch.arange(len(rows)) + label) % folds
+    return fold
+
+
+def testable(labels: Tensor) -> Tensor:
+    """Which samples can be cross-validated, (n,) bool: those whose class has at least two."""
+    return torch.bincount(labels, minlength=1)[labels] >= 2
+
+
+def fitting_folds(labels: Tensor) -> int:
+    """As many folds as the smallest class has samples, at least 2 and at most ``FOLDS``."""
+    counts = torch.bincount(labels)
+    return max(2, min(FOLDS, int(counts[counts > 0].min())))

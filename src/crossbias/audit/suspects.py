@@ -1,0 +1,176 @@
+"""Samples that contradict an easy rule: what a briefly trained, biased network gets wrong."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from crossbias.data.dataset import BiasedDataset
+from crossbias.methods.pgd import BiasedERM
+from crossbias.networks import Recipe
+from crossbias.seeds import seed_for
+from crossbias.train.config import TrainConfig
+from crossbias.train.fit import fit
+from crossbias.train.progress import Progress
+from crossbias.types import UNKNOWN
+from crossbias.verify import Estimate, wilson
+from crossbias.verify.predict import predict
+
+SIDE: Final = 32
+"""Larger images are shrunk to this side: a shortcut that is learned first is still there."""
+
+STEPS: Final = 300
+_BATCH: Final = 64
+_LISTED: Final = 100
+
+
+class Candidate(NamedTuple):
+    """A sample that the biased network takes for another class."""
+
+    index: int  # its row in the full split
+    target: str
+    answer: str
+    confidence: float
+    loss: float
+
+
+class Conflict(NamedTuple):
+    """How many candidates conflict with a known attribute, and how many of all samples do."""
+
+    attribute: str
+    precision: Estimate
+    base: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suspects:
+    """What the biased network says of its own training data.
+
+    Args:
+        accuracy: Of the network on the data it was trained on.
+        threshold: Cross-entropy that splits the samples into easy and hard.
+        count: Mistakes above the threshold.
+        candidates: The clearest of them, most confident first.
+        rows: Positions of the candidates in the audited data.
+        conflicting: For each attribute with known values.
+    """
+
+    accuracy: float
+    threshold: float
+    count: int
+    candidates: tuple[Candidate, ...]
+    rows: tuple[int, ...]
+    conflicting: tuple[Conflict, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The suspects as ``audit.json`` has them."""
+        return {
+            "accuracy": self.accuracy,
+            "threshold": self.threshold,
+            "count": self.count,
+            "candidates": [candidate._asdict() for candidate in self.candidates],
+            "conflicting": [
+                {"attribute": c.attribute, "precision": c.precision.to_json(), "base": c.base}
+                for c in self.conflicting
+            ],
+        }
+
+
+def find_suspects(
+    data: BiasedDataset, *, seed: int, device: str = "auto", progress: Progress | None = None
+) -> Suspects:
+    """Train a small network with generalized cross-entropy, briefly, and look at its mistakes.
+
+    Args:
+        data: Images; those larger than ``SIDE`` are shrunk.
+        seed: Of the training.
+        device: As in ``TrainConfig``.
+        progress: Who hears about it.
+    """
+    small = _shrunk(data)
+    config = TrainConfig(
+        steps=STEPS, batch_size=min(_BATCH, len(data)), lr=0.003, device=device,
+        seed=seed_for(seed, "suspects") % 2**32, augment=(),
+    )  # fmt: skip
+    network = fit(
+        BiasedERM(), small, network=Recipe("simple-convnet-1", {"dropout": 0.0}), config=config,
+        progress=progress,
+    ).network  # fmt: skip
+    return suspects_of(predict(network, small).probabilities, data)
+
+
+def suspects_of(probabilities: Tensor, data: BiasedDataset) -> Suspects:
+    """The suspects, from the biased network's answers (n, classes)."""
+    loss = -probabilities.clamp(min=1e-12).log().gather(1, data.targets[:, None]).squeeze(1)
+    confidence, answers = probabilities.max(1)
+    threshold = split(loss)
+    wrong = (answers != data.targets) & (loss > threshold)
+    rows = wrong.nonzero().squeeze(1)
+    rows = rows[confidence[rows].argsort(descending=True, stable=True)]
+    listed = rows[:_LISTED]
+    return Suspects(
+        accuracy=float((answers == data.targets).float().mean()),
+        threshold=threshold,
+        count=len(rows),
+        candidates=tuple(
+            Candidate(
+                int(data.index[row]),
+                data.classes[int(data.targets[row])],
+                data.classes[int(answers[row])],
+                float(confidence[row]),
+                float(loss[row]),
+            )
+            for row in listed.tolist()
+        ),  # fmt: skip
+        rows=tuple(listed.tolist()),
+        conflicting=tuple(_conflicts(data, rows)),
+    )
+
+
+def split(loss: Tensor) -> float:
+    """The threshold that splits numbers into the two most even groups (Otsu 1979).
+
+    >>> split(torch.tensor([0.1, 0.2, 0.1, 5.0, 6.0]))
+    0.20000000298023224
+    """
+    values = loss.double().sort().values
+    n = len(values)
+    below = torch.arange(1, n, dtype=torch.float64)
+    sums = values.cumsum(0)
+    gap = sums[:-1] / below - (sums[-1] - sums[:-1]) / (n - below)
+    between = below * (n - below) * gap.square()
+    return float(values[int(between.argmax())]) if n > 1 else float(values[0])
+
+
+def _conflicts(data: BiasedDataset, rows: Tensor) -> Sequence[Conflict]:
+    found = []
+    for name, column in data.attributes.items():
+        known = column != UNKNOWN
+        if not known.any():
+            continue
+        aligned = data.with_bias(name).alignment()[data.targets, column]
+        conflicting = known & ~aligned
+        precision = wilson(int(conflicting[rows].sum()), int(known[rows].sum()))
+        found.append(Conflict(name, precision, float(conflicting[known].double().mean())))
+    return found
+
+
+def _shrunk(data: BiasedDataset) -> BiasedDataset:
+    """The data with small images, normalized by their own mean and deviation."""
+    height, width = data.inputs.shape[2:]
+    size = (min(height, SIDE), min(width, SIDE))
+    parts = [
+        F.adaptive_avg_pool2d(chunk.float(), size).round().to(torch.uint8)
+        for chunk in data.inputs.split(256)  # type: ignore[no-untyped-call]
+    ]
+    images = torch.cat(parts)
+    channels = images.transpose(0, 1).flatten(1).float() / 255
+    deviation, mean = torch.std_mean(channels, 1)
+    return BiasedDataset(
+        inputs=images, targets=data.targets, name=data.name, split=data.split,
+        classes=data.classes, mean=tuple(mean.tolist()),
+        std=tuple(deviation.clamp(min=1e-3).tolist()),
+    )  # fmt: skip

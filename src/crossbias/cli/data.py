@@ -1,0 +1,166 @@
+"""``crossbias data list | show | check | plant``: what a data set holds, before any training."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from crossbias.cli import tables
+from crossbias.cli.options import given, make_progress, parsed, say
+from crossbias.data.dataset import BiasedDataset
+from crossbias.experiment import Experiment
+from crossbias.storage import write_atomically
+
+app = typer.Typer(help="List, show, check and plant data sets.", no_args_is_help=True)
+
+_LARGEST = 12  # rows and columns of a table that is printed
+
+Name = Annotated[str, typer.Argument(help="Data set, as in `crossbias data list`.")]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Option of the data set."),
+]
+Root = Annotated[Path | None, typer.Option(help="Folder of the data set's files.")]
+Bias = Annotated[str | None, typer.Option(help="The attribute that is the bias.")]
+
+
+@app.command(name="list")
+def list_() -> None:
+    """List the data sets with their splits and options."""
+    tables.print_data(tables.make_console())
+
+
+@app.command()
+def show(
+    name: Name,
+    split: Annotated[str, typer.Option(help="Split.")] = "train",
+    bias: Bias = None,
+    set_: Options = None,
+    root: Root = None,
+    sheet: Annotated[
+        Path | None,
+        typer.Option(help="PNG file for the contact sheet; NAME-SPLIT.png if not given."),
+    ] = None,
+) -> None:
+    """Print sizes, counts and strength of the bias; write a contact sheet."""
+    from crossbias.data.sheet import contact_sheet
+
+    data = _experiment(name, bias, set_, root).split(split)
+    console = tables.make_console()
+    _describe(console, data)
+    if data.inputs.ndim == 2:
+        return
+    path = sheet or Path(f"{data.name.replace('/', '-').replace(':', '-')}-{split}.png")
+    write_atomically(path, lambda file: contact_sheet(data).save(file, format="PNG"))
+    say(console, f"contact sheet: {path}")
+
+
+@app.command()
+def check(name: Name, set_: Options = None, root: Root = None) -> None:
+    """Decode and compare everything; exit with 1 if files or published counts are wrong."""
+    from crossbias.data.checking import check_source
+
+    experiment = _experiment(name, None, set_, root)
+    found = check_source(
+        experiment.source(),
+        root=experiment.data.get("root"),
+        seed=int(experiment.data.get("seed", 0)),
+        progress=make_progress(quiet=False),
+    )
+    console = tables.make_console()
+    for split, size in found.sizes.items():
+        say(console, f"{split}: {size:,} samples")
+    for text in found.warnings:
+        say(console, f"warning: {text}")
+    for text in found.errors:
+        say(console, f"error: {text}")
+    say(
+        console,
+        f"{found.compared} published counts compared, {len(found.errors)} errors, "
+        f"{len(found.warnings)} warnings",
+    )
+    if found.errors:
+        raise typer.Exit(1)
+
+
+@app.command()
+def plant(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="Folder to make; must not exist.")],
+    cue: Annotated[str, typer.Option(help="color, watermark, brightness, texture or patch.")],
+    rho: Annotated[float, typer.Option(help="Fraction of a class with its own cue.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Decides which images conflict.")] = 0,
+    set_: Options = None,
+    root: Root = None,
+) -> None:
+    """Write the images with a planted shortcut, as a folder that `--data folder:OUT` reads.
+
+    The training and validation splits carry the cue with rho; in every test split each value of
+    it is equally frequent, so that it is useless there.
+    """
+    from crossbias.data.planted_folder import write_planted
+
+    experiment = _experiment(name, None, set_, root)
+    rows = write_planted(experiment.source(), experiment.split, out, cue=cue, rho=rho, seed=seed)
+    console = tables.make_console()
+    say(console, f"wrote {rows:,} images and labels.csv to {out}")
+    say(
+        console,
+        f"next: crossbias train --data folder:{out} --labels labels.csv --target target "
+        f"--bias {cue} --method erm",
+    )
+
+
+def _experiment(
+    name: str, bias: str | None, set_: list[str] | None, root: Path | None
+) -> Experiment:
+    data = {"name": name} | given(bias=bias, root=root and str(root)) | parsed(set_)
+    return Experiment(data=data)
+
+
+def _describe(console: Console, data: BiasedDataset) -> None:
+    from crossbias.audit.association import count_table, cramers_v
+
+    shape = " x ".join(str(size) for size in data.inputs.shape[1:])
+    say(console, f"{data.name} {data.split}: {len(data):,} samples of {shape}")
+    say(console, f"hash: {data.hash}")
+    for attribute in data.attributes:
+        column = data.attributes[attribute]
+        known = column >= 0
+        unknown = int((~known).sum())
+        line = f"{attribute}: {len(data.values[attribute])} values"
+        if known.any():
+            counts = count_table(
+                data.targets[known],
+                column[known],
+                (data.num_classes, len(data.values[attribute])),
+            )
+            line += f", Cramer's V with the target {float(cramers_v(counts)):.3f}"
+        line += f", {unknown:,} not known" if unknown else ""
+        say(console, line + (" (the bias)" if attribute == data.bias else ""))
+    if data.bias and data.has_bias_labels:
+        _print_counts(console, data)
+
+
+def _print_counts(console: Console, data: BiasedDataset) -> None:
+    """The target x bias table; aligned groups carry a star."""
+    assert data.bias is not None
+    names = data.values[data.bias][:_LARGEST]
+    table = tables.make_table(
+        "target", *names, title=f"samples by target and {data.bias}, * aligned"
+    )
+    counts, aligned = data.counts().tolist(), data.alignment().tolist()
+    for target, name in enumerate(data.classes[:_LARGEST]):
+        cells = [
+            f"{counts[target][value]:,}{'*' if aligned[target][value] else ' '}"
+            for value in range(len(names))
+        ]
+        table.add_row(escape(name), *cells)
+    console.print(table)
+    if max(data.num_classes, data.num_biases) > _LARGEST:
+        say(
+            console,
+            f"(the first {_LARGEST} of {data.num_classes} classes, {data.num_biases} values)",
+        )

@@ -1,0 +1,37 @@
+"""What several commands share: given options, NAME=VALUE settings, progress, a line of text."""
+
+from typing import Any
+
+from rich.console import Console
+
+from crossbias.cli.progress import LiveProgress, PlainProgress
+from crossbias.cli.tables import make_console
+from crossbias.errors import CrossbiasError
+from crossbias.train.progress import Progress
+
+
+def make_progress(quiet: bool) -> Progress:
+    """A live display on a terminal, lines of text elsewhere, or nothing."""
+    console = make_console(stderr=True)
+    if quiet:
+        return Progress()
+    return LiveProgress(console) if console.is_terminal else PlainProgress(console)
+
+
+def say(console: Console, text: str) -> None:
+    """Print text as it is."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Options that were not given never override anything."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def parsed(settings: list[str] | None) -> dict[str, str]:
+    """Settings written NAME=VALUE."""
+    for setting in settings or []:
+        if "=" not in setting:
+            raise CrossbiasError(f"a setting is written NAME=VALUE, got {setting!r}")
+    pairs = [setting.partition("=") for setting in settings or []]
+    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,0 +1,99 @@
+"""IMDB Face: age and gender, where one goes along with the other."""
+
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+from torch import Tensor
+
+from crossbias.data.listing import ImageSource, Listing, on_the_diagonal
+from crossbias.data.pickled import read_pickled_array
+from crossbias.errors import CrossbiasError
+
+GENDERS: Final = ("female", "male")
+AGES: Final = ("0-29", "40+")
+SIZES: Final = {"EB1": 36_004, "EB2": 16_800, "test": 13_129}
+
+
+class IMDBFace(ImageSource):
+    """IMDB Face of LNL: young women and old men (EB1), or old women and young men (EB2).
+
+    Only faces of at most 29 or at least 40 years are used, as in the paper, so that age has two
+    values; how the paper bins age where it is the target is not stated. ``test-other`` is the
+    other training set.
+
+    Args:
+        training: Which extreme bias to train on.
+        target: What to learn; the other one is the bias.
+    """
+
+    name: ClassVar[str] = "imdb-face"
+    summary: ClassVar[str] = "young women and old men, or the other way; age or gender"
+    splits: ClassVar[tuple[str, ...]] = ("train", "test", "test-other")
+    folder: ClassVar[str] = "imdb-face"
+    home: ClassVar[str] = "the IMDB-WIKI project (images) and the repository of LNL (labels)"
+
+    def __init__(
+        self,
+        *,
+        training: Literal["EB1", "EB2"] = "EB1",
+        target: Literal["gender", "age"] = "gender",
+    ) -> None:
+        self.training = training
+        self.target = target
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Of the target."""
+        return GENDERS if self.target == "gender" else AGES
+
+    @property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """Of the other one."""
+        return {"age": AGES} if self.target == "gender" else {"gender": GENDERS}
+
+    @property
+    def alignments(self) -> dict[str, Tensor]:
+        """What is in the training set; the first of each go together in EB1."""
+        table = on_the_diagonal(2)
+        name = next(iter(self.values))
+        return {name: table if self.training == "EB1" else ~table}
+
+    def published(self, split: str) -> dict[str, int]:
+        """Sizes in the paper."""
+        return {"images": SIZES["test" if split == "test" else self._set(split)]}
+
+    def listing(self, split: str, *, root: Path, seed: int) -> Listing:
+        """Ages, genders and the split are in two pickled arrays, read without running code."""
+        folder = root / self.folder
+        labels = read_pickled_array(self.needed(folder / "imdb_age_gender.npy"))
+        parts = read_pickled_array(self.needed(folder / "imdb_split.npy"))
+        names = parts["test_list" if split == "test" else "train_list"]
+        rows = [
+            (folder / "imdb_crop" / _text(name), int(age >= 40), gender)
+            for name in names
+            for age, gender in [_age_and_gender(labels, name)]
+            if age <= 29 or age >= 40
+        ]
+        if split != "test":
+            together = self._set(split) == "EB1"
+            rows = [row for row in rows if (row[1] == row[2]) == together]
+        files, ages, genders = (list(column) for column in zip(*rows, strict=True))
+        targets, biases = (genders, ages) if self.target == "gender" else (ages, genders)
+        return Listing(files, targets, {next(iter(self.values)): biases})
+
+    def _set(self, split: str) -> str:
+        other = {"EB1": "EB2", "EB2": "EB1"}[self.training]
+        return self.training if split == "train" else other
+
+
+def _age_and_gender(labels: dict[Any, Any], name: str | bytes) -> tuple[int, int]:
+    text = _text(name)
+    row = labels.get(text, labels.get(text.encode()))
+    if row is None:
+        raise CrossbiasError(f"imdb-face: imdb_age_gender.npy has no row of {text}")
+    named = {_text(key): value for key, value in row.items()}
+    return int(named["age"]), int(named["gender"])
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else str(name)

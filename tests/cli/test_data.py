@@ -1,0 +1,85 @@
+"""``crossbias data``: what it prints, what it writes, how it ends."""
+
+import csv
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from crossbias.cli import app
+from crossbias.data import load
+from crossbias.errors import CrossbiasError
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CROSSBIAS_CACHE", str(tmp_path / "cache"))
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, ["data", *arguments], catch_exceptions=False)
+
+
+SMALL = ("--set", "size=200", "--set", "test_size=100")
+
+
+def test_list_names_every_data_set():
+    output = run("list").output
+    for name in ("glyphs", "celeba", "bar", "waterbirds", "imagenet-9", "covid-cxr"):
+        assert name in output
+
+
+def test_show_prints_counts_association_and_hash_and_writes_a_sheet(tmp_path):
+    result = run("show", "glyphs", *SMALL, "--set", "rho=1.0")
+    data = load("glyphs", "train", size=200, rho=1.0)
+    assert result.exit_code == 0
+    assert "glyphs train: 200 samples of 3 x 28 x 28" in result.output
+    assert data.hash in result.output
+    assert "Cramer's V with the target 1.000 (the bias)" in result.output
+    assert "20*" in result.output
+    with Image.open(tmp_path / "glyphs-train.png") as sheet:
+        assert sheet.width > 500
+
+
+def test_check_ends_with_zero_on_sound_data():
+    result = run("check", "glyphs", *SMALL)
+    assert result.exit_code == 0
+    assert "train: 200 samples" in result.output
+    assert "0 errors" in result.output
+
+
+def test_check_ends_with_one_on_wrong_counts(tmp_path):
+    for split in ("train", "test"):
+        folder = tmp_path / "bar" / split
+        folder.mkdir(parents=True)
+        Image.new("RGB", (4, 4), (1, 2, 3) if split == "train" else (4, 5, 6)).save(
+            folder / "diving_0.png"
+        )
+    result = run("check", "bar", "--root", str(tmp_path))
+    assert result.exit_code == 1
+    assert "error: train: 1 of images, but 1,941 were published" in result.output
+
+
+def test_plant_writes_a_folder_with_labels(tmp_path):
+    result = run("plant", "glyphs", *SMALL, "--cue", "patch", "--rho", "0.9", "--out", "planted")
+    assert result.exit_code == 0
+    assert "--data folder:planted --labels labels.csv --target target --bias patch" in result.output
+    with open(tmp_path / "planted/labels.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    train = [row for row in rows if row["split"] == "train"]
+    assert len(train) == 200
+    aligned = sum(row["patch"] == f"patch {row['target']}" for row in train)
+    assert aligned == 180
+    test = [row for row in rows if row["split"] == "test"]
+    assert sum(row["patch"] == f"patch {row['target']}" for row in test) == 10
+    with Image.open(tmp_path / "planted" / rows[0]["file"]) as image:
+        assert image.size == (28, 28)
+
+
+def test_plant_refuses_an_unknown_cue_and_an_existing_folder(tmp_path):
+    with pytest.raises(CrossbiasError, match=r"there is no cue 'colour' \(did you mean 'color'"):
+        run("plant", "glyphs", *SMALL, "--cue", "colour", "--out", "planted")
+    (tmp_path / "there").mkdir()
+    with pytest.raises(CrossbiasError, match="there exists already"):
+        run("plant", "glyphs", *SMALL, "--cue", "color", "--out", "there")

@@ -1,0 +1,415 @@
+"""Published data sets: small files in each one's layout, with known labels, counts and splits."""
+
+import csv
+import pickle
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from crossbias.data import create_source, load, make_waterbirds
+from crossbias.data.bar import ACTIONS
+from crossbias.data.covid import split_by_patient
+from crossbias.data.imagenet import SYNSETS
+from crossbias.data.pickled import read_pickled_array
+from crossbias.data.waterbirds import WATER_KINDS, is_waterbird
+from crossbias.errors import CrossbiasError
+from crossbias.types import UNKNOWN
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CROSSBIAS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CROSSBIAS_DATA", raising=False)
+
+
+def picture(path: Path, color=(10, 20, 30), size=(40, 30)) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, color).save(path)
+    return path
+
+
+def groups(data):
+    """How often each (target, bias) occurs."""
+    return Counter(zip(data.targets.tolist(), data.biases.tolist(), strict=True))
+
+
+def test_bar_original_reads_classes_from_names_and_knows_no_bias_in_training(tmp_path):
+    for number, action in enumerate(ACTIONS):
+        name = "pole vaulting" if action == "vaulting" else action
+        picture(tmp_path / f"bar/train/{name}_{number}.png", color=(number, 0, 0))
+        picture(tmp_path / f"bar/test/{name}_1.png")
+    train = load("bar", "train", root=tmp_path)
+    assert train.targets.tolist() == [0, 1, 2, 5, 3, 4]  # "pole vaulting" sorts before "racing"
+    assert train.inputs[:, 0, 0, 0].tolist() == train.targets.tolist()
+    assert train.inputs.shape == (6, 3, 224, 224)
+    assert not train.has_bias_labels
+    test = load("bar", "test", root=tmp_path)
+    assert (test.biases == 1).all()
+    assert not test.alignment()[:, 1].any()
+    with pytest.raises(CrossbiasError, match="no split 'validation' with the options"):
+        load("bar", "validation", root=tmp_path)
+
+
+def test_bar_of_a_severity_has_aligned_and_conflicting_training_images(tmp_path):
+    picture(tmp_path / "bar/train/align/0/a_0_0.png")
+    picture(tmp_path / "bar/train/align/3/b_3_3.png")
+    picture(tmp_path / "bar/train/conflict/1pct/4/c_4_4.png")
+    picture(tmp_path / "bar/train/conflict/5pct/4/d_4_4.png")
+    picture(tmp_path / "bar/valid/2/e_2_2.png")
+    picture(tmp_path / "bar/test/2/f_2_3.png")
+    assert groups(load("bar", "train", root=tmp_path, severity="1")) == {
+        (0, 0): 1, (3, 0): 1, (4, 1): 1,
+    }  # fmt: skip
+    assert groups(load("bar", "validation", root=tmp_path, severity="1")) == {(2, 0): 1}
+    assert groups(load("bar", "test", root=tmp_path, severity="5")) == {(2, 1): 1}
+
+
+def test_bar_refuses_a_file_of_no_known_action(tmp_path):
+    picture(tmp_path / "bar/train/juggling_3.png")
+    with pytest.raises(CrossbiasError, match=r"juggling_3\.png is not named ACTION_NUMBER"):
+        load("bar", "train", root=tmp_path)
+
+
+def test_published_counts_of_bar():
+    source = create_source("bar")
+    assert source.published("train")["images"] == 1941
+    assert source.published("test")["images"] == 654
+
+
+def test_bffhq_test_is_the_conflicting_part(tmp_path):
+    picture(tmp_path / "bffhq/0.5pct/align/0/1_0_0.png")
+    picture(tmp_path / "bffhq/0.5pct/align/1/2_1_1.png")
+    picture(tmp_path / "bffhq/0.5pct/conflict/1/3_1_0.png")
+    for name in ("4_0_0", "5_0_1", "6_1_0"):
+        picture(tmp_path / f"bffhq/test/{name}.png")
+    train = load("bffhq", "train", root=tmp_path)
+    assert groups(train) == {(0, 0): 1, (1, 1): 1, (1, 0): 1}
+    assert groups(load("bffhq", "test", root=tmp_path)) == {(0, 1): 1, (1, 0): 1}
+    assert len(load("bffhq", "test-all", root=tmp_path)) == 3
+    picture(tmp_path / "bffhq/test/7_0_2.png")
+    with pytest.raises(CrossbiasError, match=r"7_0_2\.png must end in _TARGET_BIAS"):
+        load("bffhq", "test", root=tmp_path)
+
+
+@pytest.fixture
+def celeba(tmp_path):
+    """Eleven faces in the validation part: 4, 3, 3 and 1 of the groups; two in training."""
+    rows = [(0, 0)] * 4 + [(0, 1)] * 3 + [(1, 0)] * 3 + [(1, 1)]
+    faces = [(f"{i:06d}.png", 1, *row) for i, row in enumerate(rows)]
+    faces += [("000098.png", 0, 1, 0), ("000099.png", 2, 0, 1)]
+    folder = tmp_path / "celeba"
+    for number, (name, *_) in enumerate(faces):
+        picture(folder / "img_align_celeba" / name, color=(number, 0, 0))
+    signs = ("-1", " 1")
+    lines = [f"{name} -1 {signs[blond]} {signs[male]}" for name, _, blond, male in faces]
+    header = "Bald Blond_Hair Male"
+    (folder / "list_attr_celeba.txt").write_text("\n".join([str(len(faces)), header, *lines]))
+    parts = [f"{name} {part}" for name, part, *_ in faces]
+    (folder / "list_eval_partition.txt").write_text("\n".join(parts) + "\n")
+    return tmp_path
+
+
+def test_celeba_reads_the_official_lists(celeba):
+    train = load("celeba", "train", root=celeba)
+    assert groups(train) == {(1, 0): 1}
+    assert int(train.inputs[0, 0, 0, 0]) == 11
+    test = load("celeba", "test", root=celeba)
+    assert groups(test) == {(0, 0): 4, (0, 1): 3, (1, 0): 3, (1, 1): 1}
+    assert test.alignment().tolist() == [[False, True], [True, False]]
+    assert groups(load("celeba", "test-official", root=celeba)) == {(0, 1): 1}
+
+
+def test_celeba_conflicting_and_balanced_test_sets(celeba):
+    conflicting = load("celeba", "test-conflicting", root=celeba)
+    assert groups(conflicting) == {(0, 0): 4, (1, 1): 1}
+    balanced = load("celeba", "test-balanced", root=celeba, seed=3)
+    assert groups(balanced) == {(0, 0): 1, (0, 1): 1, (1, 0): 1, (1, 1): 1}
+    both = load("celeba", "test-balanced-conflicting", root=celeba, seed=3)
+    assert groups(both) == {(0, 0): 1, (1, 1): 1}
+    kept = balanced.inputs[balanced.targets == balanced.biases]
+    assert torch.equal(kept, both.inputs)
+
+
+def test_celeba_names_the_image_that_has_no_row(celeba):
+    path = celeba / "celeba/list_attr_celeba.txt"
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]))
+    with pytest.raises(CrossbiasError, match=r"no row of 1 images, such as 000099\.png"):
+        load("celeba", "test-official", root=celeba)
+
+
+def test_waterbirds_released_and_exact_species(tmp_path):
+    folder = tmp_path / "waterbirds"
+    rows = [
+        ("001.Black_footed_Albatross/a.jpg", 1, 0, 1),
+        ("021.Eastern_Towhee/b.jpg", 1, 0, 0),  # a waterbird in the release only
+        ("021.Eastern_Towhee/c.jpg", 1, 2, 1),
+        ("143.Caspian_Tern/d.jpg", 1, 2, 0),
+    ]
+    for name, *_ in rows:
+        picture(folder / name)
+    with open(folder / "metadata.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("img_id", "img_filename", "y", "split", "place", "place_filename"))
+        writer.writerows([(1, name, y, split, place, "x") for name, y, split, place in rows])
+    assert groups(load("waterbirds", "train", root=tmp_path)) == {(1, 1): 1, (1, 0): 1}
+    assert groups(load("waterbirds", "train", root=tmp_path, species="exact")) == {
+        (1, 1): 1, (0, 0): 1,
+    }  # fmt: skip
+    assert groups(load("waterbirds", "test", root=tmp_path, species="exact")) == {
+        (0, 1): 1, (1, 0): 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("species", "water"),
+    [
+        ("021.Eastern_Towhee", False),
+        ("088.Western_Meadowlark", False),
+        ("102.Western_Wood_Pewee", False),
+        ("066.Western_Gull", True),
+        ("053.Western_Grebe", True),
+        ("141.Artic_Tern", True),
+        ("087.Mallard", True),
+        ("086.Pacific_Loon", True),
+        ("004.Groove_billed_Ani", False),
+    ],
+)
+def test_species_are_matched_by_their_last_word(species, water):
+    assert is_waterbird(species) is water
+    assert len(WATER_KINDS) == 17
+
+
+def test_made_waterbirds_have_exact_severity_masks_and_backgrounds(tmp_path):
+    cub, places = tmp_path / "cub", tmp_path / "places"
+    species = ("141.Artic_Tern", "021.Eastern_Towhee")
+    names = [f"{kind}/{i:02d}.png" for kind in species for i in range(40)]
+    for name in names:
+        picture(cub / "images" / name, color=(255, 0, 0), size=(8, 8))
+        mask = Image.new("L", (8, 8), 0)
+        mask.paste(255, (0, 0, 4, 8))
+        path = cub / "segmentations" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mask.save(path)
+    lines = [f"{i} {name}" for i, name in enumerate(names, 1)]
+    (cub / "images.txt").write_text("\n".join(lines))
+    parts = [f"{i} {int(i % 2 == 0)}" for i in range(1, len(names) + 1)]
+    (cub / "train_test_split.txt").write_text("\n".join(parts))
+    for category, color in [
+        ("b/bamboo_forest", (0, 255, 0)), ("forest/broadleaf", (0, 255, 0)),
+        ("ocean", (0, 0, 255)), ("lake/natural", (0, 0, 255)),
+    ]:  # fmt: skip
+        for i in range(40):
+            picture(places / category / f"{i}.png", color=color, size=(20, 10))
+    made = make_waterbirds(cub, places, tmp_path / "waterbirds", rho=0.75, seed=1)
+    with open(made, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert Counter(row["split"] for row in rows) == {"0": 32, "1": 8, "2": 40}
+    test = load("waterbirds", "test", root=tmp_path)
+    assert groups(test) == {(0, 0): 10, (0, 1): 10, (1, 0): 10, (1, 1): 10}
+    train = load("waterbirds", "train", root=tmp_path)
+    aligned = (train.targets == train.biases).sum()
+    per_class = torch.bincount(train.targets)
+    assert aligned == sum(int(n * 0.75 + 0.5) for n in per_class.tolist())
+    assert train.inputs[:, :, 128, 32].tolist() == [[255, 0, 0]] * 32  # the bird, left
+    background = train.inputs[:, :, 128, 220].tolist()
+    assert background == [[[0, 255, 0], [0, 0, 255]][place] for place in train.biases.tolist()]
+    with pytest.raises(CrossbiasError, match="exists already"):
+        make_waterbirds(cub, places, tmp_path / "waterbirds")
+
+
+def test_nine_class_imagenet_has_42_synsets_and_2100_validation_images():
+    names = [synset for synsets in SYNSETS.values() for synset in synsets]
+    assert len(set(names)) == 42
+    published = create_source("imagenet-9").published("test")
+    assert published["images"] == 2100
+    assert (published["crab"], published["frog"], published["dog"]) == (200, 150, 250)
+
+
+def test_imagenet_9_with_clusters_adversarial_and_corrupted_images(tmp_path):
+    for target, synsets in enumerate(SYNSETS.values()):
+        picture(tmp_path / f"imagenet/val/{synsets[0]}/v{target}.JPEG")
+        picture(tmp_path / f"imagenet-a/{synsets[-1]}/a.JPEG")
+        picture(tmp_path / f"imagenet-c/fog/3/{synsets[0]}/c.JPEG")
+    picture(tmp_path / "imagenet/val/n00000000/not-ours.JPEG")
+    clusters = tmp_path / "clusters.csv"
+    first = next(iter(SYNSETS.values()))[0]
+    clusters.write_text(f"file,texture-1,texture-2,texture-3\n{first}/v0.JPEG,8,0,3\n")
+    test = load("imagenet-9", "test", root=tmp_path, clusters=str(clusters))
+    assert test.targets.tolist() == list(range(9))
+    assert test.attributes["texture-1"].tolist() == [8] + [UNKNOWN] * 8
+    assert test.attributes["texture-3"].tolist() == [3] + [UNKNOWN] * 8
+    for split, options in (
+        ("test-a", {"imagenet_a": True}),
+        ("test-c-fog-3", {"imagenet_c": True}),
+    ):
+        found = load("imagenet-9", split, root=tmp_path, **options)
+        assert found.targets.tolist() == list(range(9))
+    assert create_source("imagenet-9").test_splits == ("test",)
+    assert len(create_source("imagenet-9", imagenet_c=True).test_splits) == 76
+    clusters.write_text(f"file,texture-1,texture-2,texture-3\n{first}/v0.JPEG,9,0,3\n")
+    with pytest.raises(CrossbiasError, match="a cluster is a number below 9, not '9'"):
+        load("imagenet-9", "test", root=tmp_path, clusters=str(clusters))
+
+
+def test_kinetics_10_reads_folders_of_frames(tmp_path):
+    source = create_source("kinetics-10")
+    for number, action in enumerate(source.classes):
+        folder = action.replace(" ", "_") if number % 2 else action
+        for frame in range(60):
+            picture(tmp_path / f"kinetics-10/train/{folder}/clip/{frame:03d}.png", (frame, 0, 0))
+    data = load("kinetics-10", "train", root=tmp_path)
+    assert data.targets.tolist() == list(range(10))
+    assert data.inputs.shape == (10, 3, 8, 256, 256)
+    # Eight frames, eight apart, in the middle of sixty.
+    assert data.inputs[4, 0, :, 0, 0].tolist() == [1, 9, 17, 25, 33, 41, 49, 57]
+
+
+def test_kinetics_10_refuses_a_clip_without_frames_and_one_that_is_no_video(tmp_path):
+    for action in create_source("kinetics-10").classes:
+        (tmp_path / "kinetics-10/train" / action / "clip").mkdir(parents=True)
+    with pytest.raises(CrossbiasError, match="is a folder without image files"):
+        load("kinetics-10", "train", root=tmp_path)
+
+
+def test_cartoon_ratio_is_exact_in_every_class(tmp_path):
+    number = 0
+    for hair in range(10):
+        for face in range(11):
+            for _ in range(40 if hair // 2 == face // 2 else 4):
+                path = picture(tmp_path / f"cartoonset10k/{number}.png", size=(4, 4))
+                path.with_suffix(".csv").write_text(
+                    f'"eye_angle", 1, 3\n"face_color", {face}, 11\n"hair_color", {hair}, 10\n'
+                )
+                number += 1
+    parts = [load("cartoon", split, root=tmp_path, ratio=0.05) for split in ("train", "validation")]
+    counts = Counter()
+    for part in parts:
+        counts += groups(part)
+    for color in range(4):
+        aligned = counts[color, color]
+        conflicting = sum(counts[color, other] for other in range(4) if other != color)
+        assert conflicting == round(aligned * 0.05 / 0.95)
+    test = load("cartoon", "test", root=tmp_path)
+    split = [load("cartoon", f"test-{name}", root=tmp_path) for name in ("majority", "minority")]
+    assert len(test) == len(split[0]) + len(split[1])
+    assert (split[0].targets == split[0].biases).all()
+    assert (split[1].targets != split[1].biases).all()
+    with pytest.raises(CrossbiasError, match=r"ratio 0\.9 needs .* choose a smaller ratio"):
+        load("cartoon", "train", root=tmp_path, ratio=0.9)
+
+
+def test_dogs_and_cats_from_the_lists(tmp_path):
+    folder = tmp_path / "dogs-cats"
+    bright, dark = ["cat.0.jpg", "dog.1.jpg", "dog.2.jpg"], ["cat.3.jpg", "dog.4.jpg"]
+    for name in bright + dark:
+        picture(folder / "train" / name)
+    (folder / "list_bright.txt").write_text("\n".join(bright))
+    (folder / "list_dark.txt").write_text("\n".join(f"train/{name}" for name in dark))
+    for number in (1, 2, 10):
+        picture(folder / f"test/{number}.jpg", color=(number, number, number))
+    np.save(folder / "test_result.npy", np.array([1, 0, 1]))
+    assert groups(load("dogs-cats", "train", root=tmp_path)) == {(0, 0): 1, (1, 1): 2}
+    other = {(0, 1): 1, (1, 0): 1}
+    assert groups(load("dogs-cats", "test-other", root=tmp_path)) == other
+    assert groups(load("dogs-cats", "train", root=tmp_path, training="TB2")) == other
+    test = load("dogs-cats", "test", root=tmp_path)
+    assert test.targets.tolist() == [1, 0, 1]
+    assert test.inputs[:, 0, 0, 0].tolist() == [1, 2, 10]  # by number, not by name
+    assert create_source("dogs-cats").published("train")["images"] == 10_047
+    assert create_source("dogs-cats", training="TB2").published("train")["images"] == 6_738
+
+
+def test_imdb_face_sets_by_age_and_gender(tmp_path):
+    folder = tmp_path / "imdb-face"
+    people = {
+        "01/a.jpg": (20, 0), "01/b.jpg": (50, 1), "02/c.jpg": (25, 1), "02/d.jpg": (44, 0),
+        "02/e.jpg": (35, 1), "03/f.jpg": (29, 0), "03/g.jpg": (39, 1),
+    }  # fmt: skip
+    for name in people:
+        picture(folder / "imdb_crop" / name)
+    labels = {name.encode(): {"age": age, "gender": sex} for name, (age, sex) in people.items()}
+    np.save(folder / "imdb_age_gender.npy", np.array(labels, dtype=object))
+    lists = {"train_list": list(people)[:5], "test_list": list(people)[5:]}
+    np.save(folder / "imdb_split.npy", np.array(lists, dtype=object))
+    assert groups(load("imdb-face", "train", root=tmp_path)) == {(0, 0): 1, (1, 1): 1}
+    other = load("imdb-face", "test-other", root=tmp_path)
+    assert groups(other) == {(1, 0): 1, (0, 1): 1}
+    assert groups(load("imdb-face", "test", root=tmp_path)) == {(0, 0): 1}
+    by_age = load("imdb-face", "train", root=tmp_path, target="age", training="EB2")
+    assert by_age.classes == ("0-29", "40+")
+    assert groups(by_age) == {(0, 1): 1, (1, 0): 1}
+
+
+def test_a_pickled_array_cannot_run_code(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "owned",))
+
+    path = tmp_path / "evil.npy"
+    np.save(path, np.array({"train_list": Evil()}, dtype=object))
+    with pytest.raises(CrossbiasError, match=r"cannot read .*evil\.npy safely: it asks for"):
+        read_pickled_array(path)
+    assert not (tmp_path / "owned").exists()
+    path.write_bytes(pickle.dumps({}))
+    with pytest.raises(CrossbiasError, match="cannot read"):
+        read_pickled_array(path)
+
+
+def test_covid_targets_and_sources(tmp_path):
+    folder = tmp_path / "covid-cxr"
+    rows = []
+    for patient in range(40):
+        finding = "Pneumonia/Viral/COVID-19" if patient % 2 else "No Finding"
+        host = "radiopaedia.org" if patient < 20 else "www.nejm.org"
+        for image in range(2):
+            name = f"{patient}-{image}.png"
+            picture(folder / "images" / name, color=(5 * patient,) * 3)
+            rows.append((patient, finding, "images", name, f"https://{host}/{patient}"))
+    rows.append((99, "todo", "images", "absent.png", ""))
+    with open(folder / "metadata.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("patientid", "finding", "folder", "filename", "url"))
+        writer.writerows(rows)
+    splits = {
+        name: load("covid-cxr", name, root=tmp_path) for name in ("train", "validation", "test")
+    }
+    assert sum(len(data) for data in splits.values()) == 80
+    assert splits["test"].inputs.shape == (24, 1, 256, 256)
+    assert set(groups(splits["test"]).values()) == {6}  # three of ten patients, two images each
+    grey = [set(data.inputs[:, 0, 0, 0].tolist()) for data in splits.values()]
+    assert len(set.union(*grey)) == sum(len(found) for found in grey) == 40
+
+
+def test_all_images_of_a_patient_are_in_one_split():
+    patients = [str(i // 3) for i in range(300)]
+    found = split_by_patient(patients, [(i % 2, 0) for i in range(300)], seed=0)
+    assert all(len(set(found[i : i + 3])) == 1 for i in range(0, 300, 3))
+    assert set(found) == {"train", "validation", "test"}
+
+
+def test_corda_layout_and_published_counts(tmp_path):
+    for hospital, finding, count in (("CDSS", "positive", 20), ("CDSS", "negative", 10),
+                                     ("SLG", "positive", 10), ("SLG", "negative", 20)):  # fmt: skip
+        for i in range(count):
+            picture(tmp_path / f"covid-cxr/corda/{hospital}/{finding}/{i}.png", size=(8, 8))
+    test = load("covid-cxr", "test", root=tmp_path, collection="corda")
+    assert groups(test) == {(1, 0): 6, (0, 0): 3, (1, 1): 3, (0, 1): 6}
+    published = [create_source("covid-cxr", collection="corda").published(split)
+                 for split in ("train", "validation", "test")]  # fmt: skip
+    assert sum(counts["images"] for counts in published) == 898
+    assert published[2]["positive / CDSS"] == 89  # 30 % of 297
+
+
+@pytest.mark.parametrize(
+    "name", ["bar", "bffhq", "cartoon", "celeba", "covid-cxr", "dogs-cats", "imagenet-9",
+             "imdb-face", "kinetics-10", "waterbirds"],
+)  # fmt: skip
+def test_absent_files_are_said_to_be_so_with_the_remedy(name, tmp_path):
+    with pytest.raises(CrossbiasError, match=rf"{name} needs .*get the data from .*{name}\.md"):
+        load(name, "train", root=tmp_path)
+    with pytest.raises(CrossbiasError, match=f"the files of {name} are needed: pass root="):
+        load(name, "train")

@@ -1,0 +1,72 @@
+"""Clips: eight frames of a video, decoded once."""
+
+import itertools
+
+import av
+import numpy as np
+import pytest
+from PIL import Image
+
+from crossbias.data import clips
+from crossbias.data.clips import clip_files, middle
+from crossbias.errors import CrossbiasError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CROSSBIAS_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("length", [1, 5, 8, 56, 57, 58, 300])
+def test_eight_positions_in_order_inside_the_clip(length):
+    positions = middle(length)
+    assert len(positions) == 8
+    assert positions == sorted(positions)
+    assert 0 <= positions[0] <= positions[-1] < length
+    if length > 56:
+        assert {after - before for before, after in itertools.pairwise(positions)} == {8}
+        assert abs(positions[0] - (length - 1 - positions[-1])) <= 1  # as much before as after
+
+
+@pytest.fixture
+def video(tmp_path):
+    """Seventy frames that get brighter."""
+    path = tmp_path / "clip.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=30)
+        stream.width = stream.height = 32
+        for number in range(70):
+            pixels = np.full((32, 32, 3), 3 * number, dtype=np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
+def test_frames_of_a_video_are_those_of_the_middle_and_decoded_once(video, monkeypatch):
+    files = clip_files(video)
+    levels = [int(np.asarray(Image.open(file)).mean()) for file in files]
+    expected = [3 * position for position in middle(70)]
+    assert np.abs(np.array(levels) - expected).max() <= 4  # the codec is lossy
+    monkeypatch.setattr(clips, "_decoded", None)
+    assert clip_files(video) == files
+
+
+def test_a_file_that_is_no_video_and_a_video_without_frames_are_refused(tmp_path):
+    path = tmp_path / "bad.mp4"
+    path.write_bytes(b"no video at all")
+    with pytest.raises(CrossbiasError, match=r"bad\.mp4 cannot be read as a video"):
+        clip_files(path)
+    empty = tmp_path / "empty.avi"
+    with av.open(str(empty), "w") as container:
+        stream = container.add_stream("mpeg4", rate=30)
+        stream.width = stream.height = 32
+        container.start_encoding()
+    with pytest.raises(CrossbiasError, match=r"empty\.avi"):
+        clip_files(empty)
+    assert not list((tmp_path / "cache").rglob("*.png"))
+
+
+def test_without_the_library_the_message_says_what_to_install(video, monkeypatch):
+    monkeypatch.setattr(clips.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(CrossbiasError, match=r"needs PyAV: pip install 'crossbias\[video\]'"):
+        clip_files(video)
