@@ -86,7 +86,7 @@ class Experiment:
 
     def split(self, name: str) -> BiasedDataset:
         """One split, with the bias the experiment names."""
-        data = self.source().load(name, root=self.data.get("root"), seed=self._data_seed())
+        data = self.source().load(name, root=self.data.get("root"), seed=self.data_seed())
         return data.with_bias(self.data["bias"]) if self._bias_is_attribute() else data
 
     def recipe(self) -> Recipe:
@@ -116,7 +116,8 @@ class Experiment:
         kind = find_source(self.data["name"])
         return self.data.get("bias") is not None and "bias" not in parameters_of(kind)
 
-    def _data_seed(self) -> int:
+    def data_seed(self) -> int:
+        """Seed of the data, which is not that of the training."""
         seed = self.data.get("seed", 0)
         try:
             return int(seed)

@@ -46,7 +46,8 @@ def cramers_v(counts: Table, *, corrections: int = 1) -> npt.NDArray[np.float64]
     excess = np.maximum(0.0, _phi_squared(counts) - corrections * (r - 1) * (c - 1) / below)
     shrunk = np.minimum(r - once * (r - 1) ** 2 / below, c - once * (c - 1) ** 2 / below) - 1
     ratio = np.divide(excess, shrunk, out=np.zeros_like(excess), where=shrunk > 0)
-    return np.sqrt(np.minimum(ratio, 1.0))
+    result: npt.NDArray[np.float64] = np.sqrt(np.minimum(ratio, 1.0))
+    return result
 
 
 def mutual_information(counts: Table) -> npt.NDArray[np.float64]:

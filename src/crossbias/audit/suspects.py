@@ -30,7 +30,7 @@ _LISTED: Final = 100
 class Candidate(NamedTuple):
     """A sample that the biased network takes for another class."""
 
-    index: int  # its row in the full split
+    index: int  # type: ignore[assignment]  # row in the full split; hides tuple.index
     target: str
     answer: str
     confidence: float
@@ -117,11 +117,14 @@ def suspects_of(probabilities: Tensor, data: BiasedDataset) -> Suspects:
         count=len(rows),
         candidates=tuple(
             Candidate(
-                int(data.index[row]), data.classes[int(data.targets[row])],
-                data.classes[int(answers[row])], float(confidence[row]), float(loss[row]),
+                int(data.index[row]),
+                data.classes[int(data.targets[row])],
+                data.classes[int(answers[row])],
+                float(confidence[row]),
+                float(loss[row]),
             )
             for row in listed.tolist()
-        ),  # fmt: skip
+        ),
         rows=tuple(listed.tolist()),
         conflicting=tuple(_conflicts(data, rows)),
     )
