@@ -1,7 +1,7 @@
 """An experiment by names: what a config file or a command line says, and how it is run."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ class Experiment:
 
     Args:
         method: ``name`` and hyper-parameters.
-        data: ``name`` and options; ``seed``, ``root`` and ``bias`` are known to every data set.
+        data: ``name`` and options; ``seed``, ``root``, ``bias`` and ``label_noise`` are known to
+            every data set.
         network: ``name`` and options; the data set's own network if left out.
         train: Fields of ``TrainConfig``.
     """
@@ -63,6 +64,11 @@ class Experiment:
                 f"the network of {folder} was made in Python, not by name; continue it there: "
                 f"crossbias.fit(..., folder={str(folder)!r}, resume=True)"
             )
+        if "planted" in config["data"]:
+            raise CrossbiasError(
+                f"a bias was planted into the data of {folder} in Python; continue it there: "
+                f"crossbias.fit(..., folder={str(folder)!r}, resume=True)"
+            )
         data = {name: value for name, value in config["data"].items() if name != "hashes"}
         return cls(config["method"], data, config["network"], config["train"])
 
@@ -82,12 +88,27 @@ class Experiment:
         kept = {name: value for name, value in self.data.items() if name not in _FOR_ALL}
         if "bias" in self.data and not self._bias_is_attribute():
             kept["bias"] = self.data["bias"]
-        return create_source(self.data["name"], **kept)
+        source = create_source(self.data["name"], **kept)
+        if self.data.get("version", source.version) != source.version:
+            raise CrossbiasError(
+                f"the run has version {self.data['version']} of {source.name}, but this crossbias "
+                f"makes version {source.version}; use the one that trained it"
+            )
+        return source
 
     def split(self, name: str) -> BiasedDataset:
         """One split, with the bias the experiment names."""
-        data = self.source().load(name, root=self.data.get("root"), seed=self.data_seed())
+        data = self.source().load(
+            name,
+            root=self.data.get("root"),
+            seed=self._data_seed(),
+            label_noise=self.data.get("label_noise", 0.0),
+        )
         return data.with_bias(self.data["bias"]) if self._bias_is_attribute() else data
+
+    def files(self, name: str) -> Sequence[Path] | None:
+        """The image files behind a split, where there are any."""
+        return self.source().files(name, root=self.data.get("root"), seed=self._data_seed())
 
     def recipe(self) -> Recipe:
         """The network, by default the data set's own."""
@@ -116,8 +137,7 @@ class Experiment:
         kind = find_source(self.data["name"])
         return self.data.get("bias") is not None and "bias" not in parameters_of(kind)
 
-    def data_seed(self) -> int:
-        """Seed of the data, which is not that of the training."""
+    def _data_seed(self) -> int:
         seed = self.data.get("seed", 0)
         try:
             return int(seed)
@@ -125,7 +145,7 @@ class Experiment:
             raise CrossbiasError(f"seed of the data must be a whole number, got {seed!r}") from None
 
 
-_FOR_ALL = ("name", "seed", "root", "bias")
+_FOR_ALL = ("name", "seed", "root", "bias", "label_noise", "version")
 
 
 def load_trained(folder: Path) -> tuple[Experiment, Network]:

@@ -22,7 +22,8 @@ from crossbias.verify.predict import predict
 SIDE: Final = 32
 """Larger images are shrunk to this side: a shortcut that is learned first is still there."""
 
-STEPS: Final = 300
+STEPS: Final = 150
+"""Updates: enough for what is easy, too few for exceptions."""
 _BATCH: Final = 64
 _LISTED: Final = 100
 

@@ -48,7 +48,7 @@ def untested_findings(
         highest, chance = max(limits)
         yield (
             f"Weak cues: with so many samples, one that tells the class of fewer than "
-            f"{highest:.0%} of them (chance {chance:.0%}) may go unnoticed."
+            f"{100 * highest:.0f} % of them (chance {100 * chance:.0f} %) may go unnoticed."
         )
     if model is None:
         yield "Whether a trained model follows any of this; audit its run to see."

@@ -14,6 +14,15 @@ ALARM: Final = 0.05
 _AS_GOOD: Final = 0.85  # of what the best cue solves; of such cues the one that sees least is named
 
 
+def percent(share: float) -> str:
+    """A share in words.
+
+    >>> percent(0.934)
+    '93 %'
+    """
+    return f"{100 * share:.0f} %"
+
+
 class Finding(NamedTuple):
     """One thing that was found."""
 
@@ -76,8 +85,8 @@ def _leading_first(cues: Sequence[CueFinding]) -> list[CueFinding]:
 def _cue(found: CueFinding) -> Finding:
     right, chance = found.balanced_accuracy or 0.0, found.chance or 0.0
     sentence = (
-        f"{found.name.capitalize()} alone ({found.what}) tells the class of {right:.0%} of the "
-        f"images, classes counted equally; guessing would be right on {chance:.0%}."
+        f"{found.name.capitalize()} alone ({found.what}) tells the class of {percent(right)} of the "
+        f"images, classes counted equally; guessing would be right on {percent(chance)}."
     )
     return Finding("cue", found.name, _strength(found.solved or 0.0), sentence)
 
@@ -90,8 +99,8 @@ def _attribute(found: AttributeFinding) -> Finding:
     )
     if found.accuracy is not None and found.majority is not None:
         sentence += (
-            f"; it alone predicts the class of {found.accuracy.value:.0%} of the samples, always "
-            f"answering the most frequent class {found.majority:.0%}"
+            f"; it alone predicts the class of {percent(found.accuracy.value)} of the samples, always "
+            f"answering the most frequent class {percent(found.majority)}"
         )
     return Finding("attribute", found.name, _strength(association.value), f"{sentence}.")
 
@@ -107,11 +116,11 @@ def _of_data(findings: Sequence[Finding], tested: int) -> str:
         return (
             f"No evidence of a shortcut: none of the {tested} attributes and cues tested tells the "
             f"class better than chance would. Over all of them together, chance alone would raise "
-            f"an alarm in at most {ALARM:.0%} of such audits."
+            f"an alarm in at most {percent(ALARM)} of such audits."
         )
     first = max(findings, key=lambda finding: _ORDER.index(finding.strength))
     return (
-        f"A shortcut is possible, and the evidence for it is {first.strength}: {first.sentence} "
+        f"A {first.strength} shortcut is there to be taken. {first.sentence} "
         f"An audit cannot know whether this is a shortcut or the task itself. If it is what "
         f"makes the classes by nature, it is no defect; if it should not matter, a model trained "
         f"on this data may rely on it and fail where it differs."
@@ -128,13 +137,13 @@ def _of_model(model: ModelFinding) -> list[Finding]:
             value, control = feature.balanced_accuracy or 0.0, feature.control or 0.0
             sentence = (
                 f"Its features still tell {feature.attribute!r}: a linear probe is right on "
-                f"{value:.0%}, on shuffled values on {control:.0%}."
+                f"{percent(value)}, on shuffled values on {percent(control)}."
             )
             share = (value - control) / max(1 - control, 1e-9)
             found.append(Finding("model", feature.attribute, _strength(share), sentence))
     for flip in model.flips:
         if flip.rate.low > 0.1:
-            sentence = f"With the {flip.change}, {flip.rate.value:.0%} of its answers change."
+            sentence = f"With the {flip.change}, {percent(flip.rate.value)} of its answers change."
             found.append(Finding("model", flip.change, _strength(flip.rate.value), sentence))
     return [*found, *_confident(model)]
 
@@ -151,7 +160,7 @@ def _confident(model: ModelFinding) -> list[Finding]:
         return []
     where = f"class {worst.target!r}"
     where += "" if worst.bias is None else f" with {worst.attribute} {worst.bias!r}"
-    sentence = f"It is confidently wrong on {errors:.0%} of the {n} samples of {where}."
+    sentence = f"It is confidently wrong on {percent(errors)} of the {n} samples of {where}."
     return [Finding("model", "confident errors", _strength(errors), sentence)]
 
 

@@ -52,7 +52,7 @@ def audit(
     judged = "test" if "test" in source.test_splits else (*source.test_splits, split)[0]
     found = examine(
         experiment.split(split),
-        files=source.files(split, root=experiment.data.get("root"), seed=experiment.data_seed()),
+        files=experiment.files(split),
         network=network,
         network_name=str(run),
         judged=None if network is None else experiment.split(judged),

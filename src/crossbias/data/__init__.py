@@ -3,23 +3,34 @@
 from pathlib import Path
 from typing import Any
 
+from crossbias.data.biased_mnist import BiasedMNIST
+from crossbias.data.colored_mnist import ColoredMNIST
 from crossbias.data.cues import plant_values
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.glyphs import Glyphs
+from crossbias.data.lnl_colored_mnist import LNLColoredMNIST
 from crossbias.data.noise import with_label_noise
 from crossbias.data.planting import plant, replant
 from crossbias.data.source import Source
+from crossbias.data.watermarked_mnist import WatermarkedMNIST
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest, imported, validated
 
-DATASETS: dict[str, type[Source]] = {"glyphs": Glyphs}
+DATASETS: dict[str, type[Source]] = {
+    kind.name: kind
+    for kind in (Glyphs, BiasedMNIST, LNLColoredMNIST, ColoredMNIST, WatermarkedMNIST)
+}
 """Data sources by name; the reader's own are named by dotted path."""
 
 __all__ = [
     "DATASETS",
     "BiasedDataset",
+    "BiasedMNIST",
+    "ColoredMNIST",
     "Glyphs",
+    "LNLColoredMNIST",
     "Source",
+    "WatermarkedMNIST",
     "create_source",
     "find_source",
     "load",
@@ -50,19 +61,28 @@ def create_source(name: str, **options: Any) -> Source:
 
 
 def load(
-    name: str, split: str, *, root: Path | str | None = None, seed: int = 0, **options: Any
+    name: str,
+    split: str,
+    *,
+    root: Path | str | None = None,
+    seed: int = 0,
+    label_noise: float = 0.0,
+    **options: Any,
 ) -> BiasedDataset:
     """One split of a named data set.
 
     Args:
         name: A key of ``DATASETS``, or a dotted path.
         split: Such as ``train``, ``validation`` or ``test``.
-        root: Folder of the files, for data sets that have any.
+        root: Folder of all data; what the environment variable ``CROSSBIAS_DATA`` names if not
+            given.
         seed: Of everything random in how the data is made.
+        label_noise: Fraction of the labels of ``train`` that are made wrong.
         **options: The data set's own, such as ``rho``.
 
     >>> data = load("glyphs", "train", size=100, rho=0.9)
     >>> len(data), data.bias, data.inputs.shape
     (100, 'background', torch.Size([100, 3, 28, 28]))
     """
-    return create_source(name, **options).load(split, root=root, seed=seed)
+    source = create_source(name, **options)
+    return source.load(split, root=root, seed=seed, label_noise=label_noise)
