@@ -43,7 +43,7 @@ def untested_findings(
     for found in everything:
         if found.reason:
             yield f"{found.name!r} could not be tested: {found.reason}."
-    limits = [(cue.noticeable, cue.chance) for cue in cues if cue.noticeable is not None]
+    limits = [(cue.noticeable, cue.chance or 0.0) for cue in cues if cue.noticeable is not None]
     if limits:
         highest, chance = max(limits)
         yield (

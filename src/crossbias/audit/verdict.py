@@ -85,8 +85,8 @@ def _leading_first(cues: Sequence[CueFinding]) -> list[CueFinding]:
 def _cue(found: CueFinding) -> Finding:
     right, chance = found.balanced_accuracy or 0.0, found.chance or 0.0
     sentence = (
-        f"{found.name.capitalize()} alone ({found.what}) tells the class of {percent(right)} of the "
-        f"images, classes counted equally; guessing would be right on {percent(chance)}."
+        f"{found.name.capitalize()} alone ({found.what}) tells the class of {percent(right)} of "
+        f"the images, classes counted equally; guessing would be right on {percent(chance)}."
     )
     return Finding("cue", found.name, _strength(found.solved or 0.0), sentence)
 
@@ -99,8 +99,8 @@ def _attribute(found: AttributeFinding) -> Finding:
     )
     if found.accuracy is not None and found.majority is not None:
         sentence += (
-            f"; it alone predicts the class of {percent(found.accuracy.value)} of the samples, always "
-            f"answering the most frequent class {percent(found.majority)}"
+            f"; it alone predicts the class of {percent(found.accuracy.value)} of the samples, "
+            f"where always answering the most frequent class is right on {percent(found.majority)}"
         )
     return Finding("attribute", found.name, _strength(association.value), f"{sentence}.")
 

@@ -1,22 +1,17 @@
 """The whole audit in one call."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from crossbias.audit.attributes import AttributeFinding, audit_attributes
-from crossbias.audit.cues import image_cues
-from crossbias.audit.files import file_cues
+from crossbias.audit.evidence import evidence_of
 from crossbias.audit.folds import FOLDS, num_present
 from crossbias.audit.model import audit_model
-from crossbias.audit.permutation import holm
 from crossbias.audit.pictures import suspect_pictures
 from crossbias.audit.result import Audit
-from crossbias.audit.shortcuts import CueFinding, audit_cues
 from crossbias.audit.suspects import Suspects, find_suspects
 from crossbias.audit.untested import untested_data, untested_findings
 from crossbias.audit.verdict import ALARM, verdict_of
@@ -65,11 +60,10 @@ def audit(
     _check(data, files)
     rows = _drawn(len(data), limit, seed)
     some = data if len(rows) == len(data) else data.subset(rows)
-    attributes = audit_attributes(data, permutations=permutations, seed=seed)
-    cues = _cues(
-        some, files and [files[row] for row in rows.tolist()], permutations, seed, progress
-    )
-    attributes, cues = _corrected(attributes, cues)
+    attributes, cues = evidence_of(
+        data, some, files=files and [files[row] for row in rows.tolist()],
+        permutations=permutations, seed=seed, progress=progress,
+    )  # fmt: skip
     suspects = _suspects(some, seed, device, progress)
     model = None
     if network is not None:
@@ -116,31 +110,6 @@ def _drawn(n: int, limit: int, seed: int) -> Tensor:
 def _limited(data: BiasedDataset, limit: int, seed: int) -> BiasedDataset:
     rows = _drawn(len(data), limit, seed)
     return data if len(rows) == len(data) else data.subset(rows)
-
-
-def _cues(
-    data: BiasedDataset,
-    files: Sequence[Path] | None,
-    permutations: int,
-    seed: int,
-    progress: Progress,
-) -> list[CueFinding]:
-    names = [data.classes[target] for target in data.targets.tolist()]
-    cues = file_cues(files, names) if files is not None else []
-    cues += image_cues(data.inputs, progress=progress) if data.inputs.ndim == 4 else []
-    return audit_cues(cues, data.targets, permutations=permutations, seed=seed, progress=progress)
-
-
-def _corrected(
-    attributes: Sequence[AttributeFinding], cues: Sequence[CueFinding]
-) -> tuple[list[AttributeFinding], list[CueFinding]]:
-    """Holm's correction over everything that was tested."""
-    tested: list[AttributeFinding | CueFinding] = [*attributes, *cues]
-    corrected = iter(holm([found.p for found in tested if found.p is not None]))
-    return (
-        [a if a.p is None else replace(a, p_corrected=next(corrected)) for a in attributes],
-        [c if c.p is None else replace(c, p_corrected=next(corrected)) for c in cues],
-    )
 
 
 def _suspects(data: BiasedDataset, seed: int, device: str, progress: Progress) -> Suspects | None:
