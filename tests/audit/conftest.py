@@ -1,5 +1,6 @@
 """Images without any rule, and shortcuts planted into them."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -10,7 +11,7 @@ from crossbias.data.assignment import biased_values
 from crossbias.data.planting import replant
 
 
-def blank(targets: torch.Tensor, *, seed: int, side: int = 32) -> BiasedDataset:
+def make_blank(targets: torch.Tensor, *, seed: int, side: int = 32) -> BiasedDataset:
     """Soft random patches with noise, which have nothing to do with the class."""
     generator = torch.Generator().manual_seed(seed)
     coarse = torch.rand(len(targets), 3, 5, 5, generator=generator) * 160 + 40
@@ -23,10 +24,10 @@ def blank(targets: torch.Tensor, *, seed: int, side: int = 32) -> BiasedDataset:
     )
 
 
-def planted(kind: str, *, rho: float, seed: int, samples: int = 300) -> BiasedDataset:
+def make_planted(kind: str, *, rho: float, seed: int, samples: int = 300) -> BiasedDataset:
     """Two classes and a cue that goes along with them; no attribute tells of it."""
     targets = torch.arange(samples) % 2
-    data = blank(targets, seed=seed)
+    data = make_blank(targets, seed=seed)
     generator = torch.Generator().manual_seed(seed)
     values = biased_values(targets, values=2, rho=rho, generator=generator)
     if kind in ("color", "brightness", "texture"):
@@ -53,18 +54,23 @@ def _light(images, values):
 
 OWN = {"mark": _mark, "frame": _frame, "light": _light}
 
-NAMED = {
-    "color": "color",
-    "brightness": "color",
-    "texture": "texture",
-    "mark": "border marks",
-    "frame": "border marks",
-    "light": "thumbnail",
-}
-"""What an audit should call each planted shortcut."""
 
-
-def verdict(data: BiasedDataset, *, permutations: int = 99, seed: int = 0):
+def make_verdict(data: BiasedDataset, *, permutations: int = 99, seed: int = 0):
     """The verdict on the data alone."""
     attributes, cues = evidence_of(data, data, files=None, permutations=permutations, seed=seed)
     return verdict_of(attributes, cues, None, [])
+
+
+@pytest.fixture
+def blank():
+    return make_blank
+
+
+@pytest.fixture
+def planted():
+    return make_planted
+
+
+@pytest.fixture
+def verdict():
+    return make_verdict
