@@ -89,7 +89,7 @@ class Experiment:
         if "bias" in self.data and not self._bias_is_attribute():
             kept["bias"] = self.data["bias"]
         source = create_source(self.data["name"], **kept)
-        if self.data.get("version", source.version) != source.version:
+        if str(self.data.get("version", source.version)) != str(source.version):
             raise CrossbiasError(
                 f"the run has version {self.data['version']} of {source.name}, but this crossbias "
                 f"makes version {source.version}; use the one that trained it"
@@ -123,7 +123,8 @@ class Experiment:
             )
         method = create_method(**self.method)
         source, config = self.source(), TrainConfig.from_dict(self.train)
-        validation = self.split("validation") if "validation" in source.splits else None
+        has_validation = "validation" in source.available_splits
+        validation = self.split("validation") if has_validation else None
         result = train_run(
             method, self.split("train"), validation, network=self.recipe(), config=config,
             folder=out, resume=resume, progress=progress,

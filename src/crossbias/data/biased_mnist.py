@@ -66,16 +66,10 @@ class BiasedMNIST(Source):
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Color one split."""
         digits, targets = self._originals(split, root, seed)
-        rhos = {
-            "validation": self.validation_rho,
-            "test": 0.1,
-            "test-biased": 1.0,
-            "test-rho0": 0.0,
-        }
         biases = chunked_values(
             targets,
             values=len(REBIAS),
-            rho=rhos.get(split, self.rho),
+            rho=self._rho(split),
             confusing=self.confusing,
             generator=generator_for(seed, self.name, split, "color"),
         )
@@ -91,15 +85,19 @@ class BiasedMNIST(Source):
             std=(0.5,) * 3,
         )
 
+    def _rho(self, split: str) -> float:
+        fixed = {"validation": self.validation_rho, "test": 0.1, "test-biased": 1, "test-rho0": 0}
+        return fixed.get(split, self.rho)
+
     def _originals(self, split: str, root: Path | None, seed: int) -> Original:
         """The digits of a split, in the order of the files."""
         if split.startswith("test"):
             return load_original("mnist", "t10k", root=root)
         images, labels = load_original("mnist", "train", root=root)
+        if split == "train" and not self.held_out:
+            return Original(images, labels)
         order = shuffled(torch.arange(len(labels)), generator_for(seed, self.name, "validation"))
         chosen = round(len(labels) * (self.held_out or VALIDATION))
-        if split == "validation":
-            rows = order[:chosen].sort().values
-        else:
-            rows = order[chosen if self.held_out else 0 :].sort().values
+        rows = order[:chosen] if split == "validation" else order[chosen:]
+        rows = rows.sort().values
         return Original(images[rows], labels[rows])

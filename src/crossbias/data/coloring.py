@@ -1,11 +1,13 @@
 """Putting colors into grey digits."""
 
+from collections.abc import Iterator
 from typing import Final
 
 import torch
 from torch import Tensor
 
-_CHUNK: Final = 28_000  # numbers at a time, so that they stay in the cache
+from crossbias.data.strokes import CHUNK
+
 _ONE: Final = 1 << 16
 
 
@@ -19,8 +21,12 @@ def color_background(grey: Tensor, colors: Tensor) -> Tensor:
     Returns:
         ``(n, 3, H, W)`` uint8.
     """
-    background = (grey == 0).unsqueeze(1)
-    return torch.where(background, colors.to(torch.uint8)[:, :, None, None], 255)
+    paper = colors.to(torch.uint8)[:, :, None, None]
+    images = torch.empty(len(grey), 3, *grey.shape[1:], dtype=torch.uint8)
+    for rows in _parts(images):
+        white = (grey[rows] != 0).to(torch.uint8).mul_(255).unsqueeze(1)
+        torch.bitwise_or(white, paper[rows], out=images[rows])  # all bits of white are set
+    return images
 
 
 def color_foreground(grey: Tensor, colors: Tensor) -> Tensor:
@@ -37,9 +43,14 @@ def color_foreground(grey: Tensor, colors: Tensor) -> Tensor:
     # Colors in 65,536ths and whole numbers from here on: no platform rounds them differently.
     factors = (colors * _ONE).round().to(torch.int32)[:, :, None, None]
     images = torch.empty(len(grey), 3, *grey.shape[1:], dtype=torch.uint8)
-    size = max(1, _CHUNK // max(1, images[:1].numel()))
-    for start in range(0, len(grey), size):
-        rows = slice(start, start + size)
+    for rows in _parts(images):
         product = grey[rows].unsqueeze(1).to(torch.int32) * factors[rows]
         images[rows] = (product.add_(_ONE // 2) >> 16).clamp_(0, 255)
     return images
+
+
+def _parts(images: Tensor) -> Iterator[slice]:
+    """Rows to work on at a time."""
+    size = max(1, CHUNK // max(1, images[:1].numel()))
+    for start in range(0, len(images), size):
+        yield slice(start, start + size)

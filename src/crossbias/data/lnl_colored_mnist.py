@@ -49,8 +49,7 @@ class LNLColoredMNIST(Source):
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Color one split."""
-        part = "train" if split == "train" else "t10k"
-        digits, targets = load_original("mnist", part, root=root)
+        digits, targets = load_original("mnist", "train" if split == "train" else "t10k", root=root)
         biases = _means(split, targets, generator_for(seed, self.name, split, "mean"))
         noise = normal(len(targets), 3, generator=generator_for(seed, self.name, split, "color"))
         shades = (colors(PGD)[biases] / 255.0 + noise * math.sqrt(self.sigma2)).clamp(0, 1)

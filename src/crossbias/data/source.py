@@ -31,12 +31,19 @@ class Source(ABC):
 
     @abstractmethod
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
-        """Make or read one split; ``split`` is one of ``splits``."""
+        """Make or read one split; ``split`` is one of ``available_splits``."""
+
+    @property
+    def available_splits(self) -> tuple[str, ...]:
+        """The splits there are with these options; all of them, unless a source says otherwise."""
+        return self.splits
 
     @property
     def test_splits(self) -> tuple[str, ...]:
         """The splits a model is judged on and never chosen by."""
-        return tuple(split for split in self.splits if split not in ("train", "validation"))
+        return tuple(
+            split for split in self.available_splits if split not in ("train", "validation")
+        )
 
     def load(
         self,
@@ -49,17 +56,13 @@ class Source(ABC):
         """One split, after checking its name.
 
         Args:
-            split: One of ``splits``.
+            split: One of ``available_splits``.
             root: Folder of all data; what ``CROSSBIAS_DATA`` names if not given.
             seed: Of everything random in how the data is made.
             label_noise: Fraction of the labels of ``train`` that are made wrong; other splits
                 keep theirs.
         """
-        if split not in self.splits:
-            raise CrossbiasError(
-                f"{self.name} has no split {split!r}{closest(split, self.splits)}; "
-                f"its splits are: {', '.join(self.splits)}"
-            )
+        self._check_split(split)
         fraction = convert(label_noise, Fraction, f"label_noise of data set {self.name!r}")
         data = self.make(split, root=data_root(root), seed=seed)
         if fraction and split == "train":
@@ -78,6 +81,15 @@ class Source(ABC):
     def options(self) -> dict[str, Any]:
         """The constructor's keywords and their values."""
         return {name: getattr(self, name) for name in parameters_of(type(self))}
+
+    def _check_split(self, split: str) -> None:
+        available = self.available_splits
+        if split not in available:
+            why = f" with the options {self.options()}" if split in self.splits else ""
+            raise CrossbiasError(
+                f"{self.name} has no split {split!r}{why}{closest(split, available)}; "
+                f"its splits are: {', '.join(available)}"
+            )
 
 
 def data_root(given: Path | str | None = None) -> Path | None:

@@ -92,6 +92,6 @@ def _chosen(objects: Original, classes: Tensor, generator: torch.Generator) -> T
 
 
 def _put(images: Tensor, canvas: Tensor, *, top: Tensor) -> None:
-    """Write images, (n, 28, 28), into a strip of the canvas, (n, 56, 28), from the given rows on."""
+    """Write images, (n, 28, 28), into a strip of the canvas, (n, 56, 28), from a row on."""
     rows = top[:, None] + torch.arange(SIDE)  # (n, 28)
     canvas[torch.arange(len(images))[:, None], rows] = images
