@@ -92,6 +92,14 @@ def test_an_attribute_that_tells_a_rare_class_beats_the_majority_only_when_balan
     assert found.p == 0.01
 
 
+def test_many_attributes_get_the_shuffles_they_need():
+    """At 99 shuffles the smallest p-value of 20 tests would be .2, and nothing ever found."""
+    coins = torch.randint(2, (19, 40), generator=torch.Generator().manual_seed(0))
+    attributes = {"side": vectors().targets.clone()} | {f"coin {k}": c for k, c in enumerate(coins)}
+    found = audit(replace(vectors(), attributes=attributes, values={}), **FAST)
+    assert [finding.name for finding in found.verdict.findings] == ["side"]
+
+
 def test_vectors_are_audited_by_their_labels_only():
     found = audit(vectors(), **FAST)
     assert found.cues == ()

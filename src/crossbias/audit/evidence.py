@@ -7,7 +7,7 @@ from pathlib import Path
 from crossbias.audit.attributes import AttributeFinding, audit_attributes
 from crossbias.audit.cues import image_cues
 from crossbias.audit.files import file_cues
-from crossbias.audit.permutation import holm
+from crossbias.audit.permutation import enough_permutations, holm
 from crossbias.audit.shortcuts import CueFinding, audit_cues
 from crossbias.data.dataset import BiasedDataset
 from crossbias.train.progress import Progress
@@ -32,10 +32,12 @@ def evidence_of(
         seed: Of everything random.
         progress: Who hears about it.
     """
-    attributes = audit_attributes(data, permutations=permutations, seed=seed)
     names = [some.classes[target] for target in some.targets.tolist()]
     cues = file_cues(files, names) if files is not None else []
     cues += image_cues(some.inputs, progress=progress) if some.inputs.ndim == 4 else []
+    tests = len(data.attributes) + len(cues)
+    permutations = enough_permutations(permutations, tests=tests)
+    attributes = audit_attributes(data, permutations=permutations, seed=seed)
     found = audit_cues(cues, some.targets, permutations=permutations, seed=seed, progress=progress)
     return _corrected(attributes, found)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from crossbias.audit.counterfactual import Flips, flip_rates
 from crossbias.audit.folds import num_present, testable
-from crossbias.audit.permutation import holm
+from crossbias.audit.permutation import enough_permutations, holm
 from crossbias.audit.probe import probe, standardized
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.loader import Loader
@@ -128,8 +128,8 @@ def _probed(data: BiasedDataset, name: str, features: Tensor, seed: int) -> Feat
     if not standardized(features).any():
         return FeatureFinding(name, reason="the features are the same for every sample")
     found = probe(
-        features, values, permutations=_PERMUTATIONS, seed=seed_for(seed, "features", name),
-        given=data.targets[rows],
+        features, values, seed=seed_for(seed, "features", name), given=data.targets[rows],
+        permutations=enough_permutations(_PERMUTATIONS, tests=len(data.attributes)),
     )  # fmt: skip
     chance = 1 / num_present(values)
     return FeatureFinding(name, found.balanced_accuracy, found.control, chance, found.p)

@@ -5,11 +5,9 @@ from typing import Any, Final, NamedTuple
 
 from crossbias.audit.attributes import AttributeFinding
 from crossbias.audit.model import ModelFinding
+from crossbias.audit.permutation import ALARM
 from crossbias.audit.shortcuts import CueFinding
 from crossbias.verify import NO_SAMPLES, wilson
-
-ALARM: Final = 0.05
-"""Chance of a false alarm, over everything that was tested together."""
 
 _AS_GOOD: Final = 0.85  # of what the best cue solves; of such cues the one that sees least is named
 

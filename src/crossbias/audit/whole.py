@@ -10,11 +10,12 @@ from torch import Tensor
 from crossbias.audit.evidence import evidence_of
 from crossbias.audit.folds import FOLDS, num_present
 from crossbias.audit.model import audit_model
+from crossbias.audit.permutation import ALARM
 from crossbias.audit.pictures import suspect_pictures
 from crossbias.audit.result import Audit
 from crossbias.audit.suspects import Suspects, find_suspects
 from crossbias.audit.untested import untested_data, untested_findings
-from crossbias.audit.verdict import ALARM, verdict_of
+from crossbias.audit.verdict import verdict_of
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.networks.network import Network
@@ -46,7 +47,8 @@ def audit(
         network: A trained network to look at as well.
         network_name: What to call it.
         judged: The split the network is looked at on; ``data`` if not given.
-        permutations: Shuffles of the labels behind each p-value.
+        permutations: Shuffles of the labels behind each p-value; more are made where attributes
+            are so many that these could not tell.
         limit: Of more samples than this, so many are drawn at random; attributes are compared
             with the target on all of them.
         seed: Of everything random.
