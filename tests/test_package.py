@@ -14,6 +14,7 @@ import crossbias
 
 SOURCE = Path(crossbias.__file__).parent
 PUBLIC = ["crossbias", *(f"crossbias.{name}" for name in ("data", "functional", "methods"))]
+PUBLIC += ["crossbias.audit"]
 PUBLIC += ["crossbias.networks", "crossbias.registry", "crossbias.verify", "crossbias.report"]
 
 

@@ -1,7 +1,7 @@
 """An experiment by names: what a config file or a command line says, and how it is run."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,10 @@ class Experiment:
             label_noise=self.data.get("label_noise", 0.0),
         )
         return data.with_bias(self.data["bias"]) if self._bias_is_attribute() else data
+
+    def files(self, name: str) -> Sequence[Path] | None:
+        """The image files behind a split, where there are any."""
+        return self.source().files(name, root=self.data.get("root"), seed=self._data_seed())
 
     def recipe(self) -> Recipe:
         """The network, by default the data set's own."""

@@ -46,7 +46,8 @@ def cramers_v(counts: Table, *, corrections: int = 1) -> npt.NDArray[np.float64]
     excess = np.maximum(0.0, _phi_squared(counts) - corrections * (r - 1) * (c - 1) / below)
     shrunk = np.minimum(r - once * (r - 1) ** 2 / below, c - once * (c - 1) ** 2 / below) - 1
     ratio = np.divide(excess, shrunk, out=np.zeros_like(excess), where=shrunk > 0)
-    return np.sqrt(np.minimum(ratio, 1.0))
+    result: npt.NDArray[np.float64] = np.sqrt(np.minimum(ratio, 1.0))
+    return result
 
 
 def mutual_information(counts: Table) -> npt.NDArray[np.float64]:
@@ -82,12 +83,15 @@ def strength_of(
     n = len(targets)
     drawn = random.multinomial(n, counts.ravel() / n, size=permutations)
     tables = drawn.reshape(-1, *shape).astype(np.float64)
-    statistic = float(_phi_squared(counts))
+    # With the margins fixed, chi-squared grows with this weighted sum of squares.
+    margins = counts.sum(1, keepdims=True) * counts.sum(0)
+    weight = np.divide(1.0, margins, out=np.zeros_like(counts), where=margins > 0)
+    statistic = (weight * counts**2).sum()
     reached = 1  # the observed order is one of the possible ones
     column = values.numpy()
     for _ in range(permutations):
-        shuffled = torch.from_numpy(random.permutation(column))
-        reached += bool(_phi_squared(count_table(targets, shuffled, shape)) >= statistic - 1e-12)
+        table = count_table(targets, torch.from_numpy(random.permutation(column)), shape)
+        reached += bool((weight * table**2).sum() >= statistic - 1e-12)
     return Strength(
         # A resampled table exceeds independence twice: by the sample's chance and by its own.
         _estimate(cramers_v(counts), cramers_v(tables, corrections=2), n),

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from crossbias.audit.association import strength_of
-from crossbias.audit.folds import fitting_folds, stratified_folds, testable
+from crossbias.audit.folds import fitting_folds, num_present, stratified_folds, testable
 from crossbias.data.dataset import BiasedDataset
 from crossbias.seeds import generator_for, seed_for
 from crossbias.types import UNKNOWN
@@ -117,9 +117,9 @@ def _audited(data: BiasedDataset, name: str, permutations: int, seed: int) -> At
 def _reason(targets: Tensor, values: Tensor) -> str:
     if not len(values):
         return "none of its values is known"
-    if len(values.unique()) < 2:
+    if num_present(values) < 2:
         return "all samples with a known value have the same one"
-    if len(targets.unique()) < 2:
+    if num_present(targets) < 2:
         return "all samples with a known value are of one class"
     return ""
 
@@ -130,7 +130,7 @@ def _predicted(
     """Accuracy and balanced accuracy of the target told from the value alone, out of fold."""
     usable = testable(targets)
     targets, values = targets[usable], values[usable]
-    if len(targets.unique()) < 2:
+    if num_present(targets) < 2:
         return None, None
     folds = fitting_folds(targets)
     fold = stratified_folds(targets, folds=folds, generator=generator_for(seed, "folds"))

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from crossbias.train.progress import Progress
 
+_SMALLEST = 8  # side that every cue can be measured on
 _CHUNK = 2**23  # pixels of all channels at a time: no float copy of the data ever exists
 
 
@@ -29,6 +30,7 @@ def image_cues(images: Tensor, *, progress: Progress | None = None) -> list[Cue]
         progress: Hears how far it is.
     """
     progress = progress or Progress()
+    images = _at_least(images, _SMALLEST)
     size = max(1, _CHUNK // math.prod(images.shape[1:]))
     found: dict[str, list[Tensor]] = {name: [] for name in _IMAGE_CUES}
     for start in range(0, len(images), size):
@@ -99,6 +101,14 @@ def texture(chunk: Tensor, pixels: Tensor) -> Tensor:
 def thumbnail(chunk: Tensor, pixels: Tensor) -> Tensor:
     """The image in 4 x 4 pixels, (n, 16 C)."""
     return F.adaptive_avg_pool2d(pixels, (4, 4)).flatten(1)
+
+
+def _at_least(images: Tensor, side: int) -> Tensor:
+    """The images, every pixel repeated where they are smaller than that."""
+    factor = math.ceil(side / min(images.shape[2:]))
+    if factor == 1:
+        return images
+    return images.repeat_interleave(factor, 2).repeat_interleave(factor, 3)
 
 
 _IMAGE_CUES: dict[str, tuple[str, Callable[[Tensor, Tensor], Tensor]]] = {

@@ -19,11 +19,16 @@ def stratified_folds(labels: Tensor, *, folds: int, generator: torch.Generator) 
     ([2, 2, 2], [1, 1, 1])
     """
     fold = torch.empty_like(labels)
-    for label in labels.unique().tolist():
+    for label in torch.bincount(labels).nonzero().squeeze(1).tolist():
         rows = shuffled((labels == label).nonzero().squeeze(1), generator)
         # Not every class starts with fold 0, or the first folds would get all the odd ones.
         fold[rows] = (torch.arange(len(rows)) + label) % folds
     return fold
+
+
+def num_present(labels: Tensor) -> int:
+    """How many different labels there are."""
+    return int((torch.bincount(labels, minlength=1) > 0).sum())
 
 
 def testable(labels: Tensor) -> Tensor:

@@ -1,9 +1,26 @@
 """Permutation tests: shuffled labels, p-values, and Holm's correction over several of them."""
 
+import math
 from collections.abc import Sequence
+from typing import Final
 
 import torch
 from torch import Tensor
+
+ALARM: Final = 0.05
+"""Chance of a false alarm, over everything that is tested together."""
+
+
+def enough_permutations(asked: int, *, tests: int) -> int:
+    """As many shuffles as asked for, or more where so few could never raise an alarm.
+
+    The smallest p-value is one over one more than the shuffles, and Holm multiplies it by the
+    number of tests.
+
+    >>> enough_permutations(99, tests=5), enough_permutations(99, tests=44)
+    (99, 879)
+    """
+    return max(asked, math.ceil(tests / ALARM) - 1)
 
 
 def shuffled_within(

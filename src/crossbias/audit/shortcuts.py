@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from crossbias.audit.cues import Cue
-from crossbias.audit.folds import testable
+from crossbias.audit.folds import num_present, testable
 from crossbias.audit.probe import Probe, probe, standardized
 from crossbias.seeds import seed_for
 from crossbias.train.progress import Progress
@@ -56,8 +56,8 @@ class CueFinding:
 
     def to_json(self) -> dict[str, Any]:
         """The finding as ``audit.json`` has it."""
-        names = ("name", "what", "dimensions", "balanced_accuracy", "chance", "accuracy")
-        names += ("majority", "solved", "noticeable", "p", "p_corrected")
+        names = ["name", "what", "dimensions", "balanced_accuracy", "chance", "accuracy"]
+        names += ["majority", "solved", "noticeable", "p", "p_corrected"]
         return {name: getattr(self, name) for name in names} | {"reason": self.reason or None}
 
 
@@ -92,8 +92,7 @@ def _probed(cue: Cue, rows: Tensor, targets: Tensor, permutations: int, seed: in
         "what": cue.what,
         "dimensions": features.shape[1],
     }
-    counts = torch.bincount(targets, minlength=1)
-    classes = int((counts > 0).sum())
+    classes = num_present(targets)
     if classes < 2:
         return CueFinding(**about, reason="fewer than two classes have two samples or more")
     if not standardized(features).any():
@@ -106,7 +105,7 @@ def _probed(cue: Cue, rows: Tensor, targets: Tensor, permutations: int, seed: in
         balanced_accuracy=found.balanced_accuracy,
         chance=1 / classes,
         accuracy=found.accuracy,
-        majority=int(counts.max()) / len(targets),
+        majority=int(torch.bincount(targets).max()) / len(targets),
         noticeable=float(found.null.quantile(0.99)),
         p=found.p,
     )

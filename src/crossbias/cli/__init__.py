@@ -1,9 +1,10 @@
-"""The command line: ``crossbias demo | train | evaluate | report | list``."""
+"""The command line: ``crossbias demo | audit | train | evaluate | report | list``."""
 
 import sys
 
 from rich.console import Console
 
+from crossbias.cli import audit  # noqa: F401 (adds its command)
 from crossbias.cli.commands import app
 from crossbias.errors import CrossbiasError
 

@@ -2,6 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -79,6 +80,12 @@ class Source(ABC):
         if root is not None:
             origin["root"] = str(Path(root).absolute())
         return replace(data, origin=origin | self.options())
+
+    def files(
+        self, split: str, *, root: Path | str | None = None, seed: int = 0
+    ) -> Sequence[Path] | None:
+        """The image file behind each sample of a split; None where there are no such files."""
+        return None
 
     def options(self) -> dict[str, Any]:
         """The constructor's keywords and their values."""

@@ -1,0 +1,97 @@
+"""What a network answers when only a cue of the image is changed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from crossbias.data.cues import Cue as Planted
+from crossbias.data.cues import plant_values
+from crossbias.data.dataset import BiasedDataset
+from crossbias.data.patterns import MOST_VALUES, TILE
+from crossbias.networks.network import Network
+from crossbias.seeds import generator_for
+from crossbias.verify import Estimate, wilson
+from crossbias.verify.predict import predict
+
+SAMPLES: Final = 256
+"""Images that are changed, drawn at random."""
+
+
+class Flips(NamedTuple):
+    """How many answers a change alters."""
+
+    change: str
+    what: str
+    rate: Estimate
+
+    def to_json(self) -> dict[str, Any]:
+        """The rate as ``audit.json`` has it."""
+        return {"change": self.change, "what": self.what, "rate": self.rate.to_json()}
+
+
+def flip_rates(network: Network, data: BiasedDataset, *, seed: int) -> list[Flips]:
+    """How often the answer changes with each cue; nothing for inputs that are no images.
+
+    A planted cue is compared with the same cue of another value on the same image, so that what
+    differs is its value and not its presence.
+    """
+    if data.inputs.ndim != 4:
+        return []
+    order = torch.randperm(len(data), generator=generator_for(seed, "flips"))
+    some = data.subset(order[:SAMPLES].sort().values)
+    found = [_planted(network, some, cue, seed) for cue in _plantable(some)]
+    before = _answers(network, some, some.inputs)
+    for change, (what, function, channels) in _REMOVALS.items():
+        if some.inputs.shape[1] in channels:
+            after = _answers(network, some, function(some.inputs))
+            found.append(Flips(change, what, _rate(before, after)))
+    return found
+
+
+def gray(images: Tensor) -> Tensor:
+    """The same images with equal channels: their mean."""
+    mean = images.float().mean(1, keepdim=True).round()
+    return mean.to(torch.uint8).expand_as(images)
+
+
+def without_border(images: Tensor) -> Tensor:
+    """The same images, the outer sixteenth of each side covered by what is just inside it."""
+    height, width = images.shape[2:]
+    rows, columns = (
+        torch.arange(size).clamp(size // 16, size - 1 - size // 16) for size in (height, width)
+    )
+    return images[:, :, rows][..., columns]
+
+
+_REMOVALS: dict[str, tuple[str, Callable[[Tensor], Tensor], tuple[int, ...]]] = {
+    "color removed": ("every pixel as gray as it is bright", gray, (3,)),
+    "border covered": ("the outer sixteenth continued from inside", without_border, (1, 2, 3, 4)),
+}
+
+
+def _plantable(data: BiasedDataset) -> list[Planted]:
+    fits = min(data.inputs.shape[2:]) >= TILE and 2 <= data.num_classes <= MOST_VALUES
+    cues: list[Planted] = list(get_args(Planted)) if fits else []
+    return [cue for cue in cues if cue != "color" or data.inputs.shape[1] == 3]
+
+
+def _planted(network: Network, data: BiasedDataset, cue: Planted, seed: int) -> Flips:
+    count, generator = data.num_classes, generator_for(seed, "flips", cue)
+    values = torch.randint(count, (len(data),), generator=generator)
+    others = (values + torch.randint(1, count, (len(data),), generator=generator)) % count
+    before, after = (
+        _answers(network, data, plant_values(data.inputs, v, bias=cue, num_values=count))
+        for v in (values, others)
+    )
+    return Flips(f"{cue} changed", f"a planted {cue} of another value", _rate(before, after))
+
+
+def _answers(network: Network, data: BiasedDataset, inputs: Tensor) -> Tensor:
+    return predict(network, replace(data, inputs=inputs)).answers
+
+
+def _rate(before: Tensor, after: Tensor) -> Estimate:
+    return wilson(int((before != after).sum()), len(before))

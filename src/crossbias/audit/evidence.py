@@ -1,0 +1,54 @@
+"""Attributes and cues against the target, tested together."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from crossbias.audit.attributes import AttributeFinding, audit_attributes
+from crossbias.audit.cues import image_cues
+from crossbias.audit.files import file_cues
+from crossbias.audit.permutation import enough_permutations, holm
+from crossbias.audit.shortcuts import CueFinding, audit_cues
+from crossbias.data.dataset import BiasedDataset
+from crossbias.train.progress import Progress
+
+
+def evidence_of(
+    data: BiasedDataset,
+    some: BiasedDataset,
+    *,
+    files: Sequence[Path] | None,
+    permutations: int,
+    seed: int,
+    progress: Progress | None = None,
+) -> tuple[list[AttributeFinding], list[CueFinding]]:
+    """What attributes and cues tell of the target, p-values corrected over all of them.
+
+    Args:
+        data: Whose attributes are compared with the target.
+        some: Its samples that cues are looked for in.
+        files: The image file of each of those, where there are any.
+        permutations: Shuffles behind each p-value.
+        seed: Of everything random.
+        progress: Who hears about it.
+    """
+    names = [some.classes[target] for target in some.targets.tolist()]
+    cues = file_cues(files, names) if files is not None else []
+    cues += image_cues(some.inputs, progress=progress) if some.inputs.ndim == 4 else []
+    tests = len(data.attributes) + len(cues)
+    permutations = enough_permutations(permutations, tests=tests)
+    attributes = audit_attributes(data, permutations=permutations, seed=seed)
+    found = audit_cues(cues, some.targets, permutations=permutations, seed=seed, progress=progress)
+    return _corrected(attributes, found)
+
+
+def _corrected(
+    attributes: Sequence[AttributeFinding], cues: Sequence[CueFinding]
+) -> tuple[list[AttributeFinding], list[CueFinding]]:
+    """Holm's correction over everything that was tested."""
+    tested: list[AttributeFinding | CueFinding] = [*attributes, *cues]
+    corrected = iter(holm([found.p for found in tested if found.p is not None]))
+    return (
+        [a if a.p is None else replace(a, p_corrected=next(corrected)) for a in attributes],
+        [c if c.p is None else replace(c, p_corrected=next(corrected)) for c in cues],
+    )

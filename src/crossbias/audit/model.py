@@ -1,0 +1,157 @@
+"""A trained network: what its features carry, which cues it follows, where it is surely wrong."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossbias.audit.counterfactual import Flips, flip_rates
+from crossbias.audit.folds import num_present, testable
+from crossbias.audit.permutation import enough_permutations, holm
+from crossbias.audit.probe import probe, standardized
+from crossbias.data.dataset import BiasedDataset
+from crossbias.data.loader import Loader
+from crossbias.data.order import batches
+from crossbias.networks.network import Network
+from crossbias.seeds import seed_for
+from crossbias.types import UNKNOWN
+from crossbias.verify import Estimate, wilson
+
+CONFIDENCE_LIMIT: Final = 0.9
+"""A mistake made with at least this probability is a confident one."""
+
+_PERMUTATIONS: Final = 199  # features may be thousands
+_BATCH: Final = 256
+
+
+class FeatureFinding(NamedTuple):
+    """How well an attribute can be told from the features."""
+
+    attribute: str
+    balanced_accuracy: float | None = None
+    control: float | None = None  # the same with values shuffled among samples of one class
+    chance: float | None = None
+    p: float | None = None
+    p_corrected: float | None = None
+    reason: str | None = None
+
+
+class ConfidentErrors(NamedTuple):
+    """Confident mistakes in one group; without an attribute, in one class."""
+
+    attribute: str | None
+    target: str
+    bias: str | None
+    errors: Estimate
+
+    def to_json(self) -> dict[str, Any]:
+        """The group as ``audit.json`` has it."""
+        return self._asdict() | {"errors": self.errors.to_json()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFinding:
+    """What an audit found of a network.
+
+    Args:
+        name: Of the network or its run.
+        split: The split it was looked at on.
+        hash: Content hash of that split.
+        features: For each attribute.
+        flips: For each change of a cue.
+        confident_errors: For each group of each attribute.
+        overall_errors: Confident mistakes of all samples.
+    """
+
+    name: str
+    split: str
+    hash: str
+    features: tuple[FeatureFinding, ...]
+    flips: tuple[Flips, ...]
+    confident_errors: tuple[ConfidentErrors, ...]
+    overall_errors: Estimate
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as ``audit.json`` has it."""
+        return {
+            "name": self.name,
+            "split": self.split,
+            "hash": self.hash,
+            "features": [found._asdict() for found in self.features],
+            "flips": [found.to_json() for found in self.flips],
+            "confidence_limit": CONFIDENCE_LIMIT,
+            "confident_errors": [group.to_json() for group in self.confident_errors],
+            "overall_errors": self.overall_errors.to_json(),
+        }
+
+
+def audit_model(network: Network, data: BiasedDataset, *, name: str, seed: int) -> ModelFinding:
+    """Look at a trained network on a split; the network stays as it is."""
+    probabilities, features = _pass(network, data)
+    confidence, answers = probabilities.max(1)
+    sure = (answers != data.targets) & (confidence >= CONFIDENCE_LIMIT)
+    return ModelFinding(
+        name=name,
+        split=data.split,
+        hash=data.hash,
+        features=tuple(_corrected([_probed(data, a, features, seed) for a in data.attributes])),
+        flips=tuple(flip_rates(network, data, seed=seed)),
+        confident_errors=tuple(_by_group(data, sure)),
+        overall_errors=wilson(int(sure.sum()), len(sure)),
+    )
+
+
+def _pass(network: Network, data: BiasedDataset) -> tuple[Tensor, Tensor]:
+    """Probabilities and features of every sample."""
+    loader = Loader(data, next(network.parameters()).device, resident_bytes=0, workers=0)
+    training = network.training
+    network.eval()
+    with torch.inference_mode():
+        found = [
+            (output.logits.float().softmax(1).cpu(), output.features.float().cpu())
+            for batch in loader.batches(batches(torch.arange(len(data)), _BATCH))
+            for output in [network(batch.inputs)]
+        ]
+    network.train(training)
+    return torch.cat([p for p, _ in found]), torch.cat([f for _, f in found])
+
+
+def _probed(data: BiasedDataset, name: str, features: Tensor, seed: int) -> FeatureFinding:
+    values = data.attributes[name]
+    rows = (values != UNKNOWN).nonzero().squeeze(1)
+    rows = rows[testable(values[rows])]
+    values, features = values[rows], features[rows]
+    if num_present(values) < 2:
+        return FeatureFinding(name, reason="fewer than two values are known of two samples or more")
+    if not standardized(features).any():
+        return FeatureFinding(name, reason="the features are the same for every sample")
+    found = probe(
+        features, values, seed=seed_for(seed, "features", name), given=data.targets[rows],
+        permutations=enough_permutations(_PERMUTATIONS, tests=len(data.attributes)),
+    )  # fmt: skip
+    chance = 1 / num_present(values)
+    return FeatureFinding(name, found.balanced_accuracy, found.control, chance, found.p)
+
+
+def _corrected(found: list[FeatureFinding]) -> Iterator[FeatureFinding]:
+    corrected = iter(holm([finding.p for finding in found if finding.p is not None]))
+    for finding in found:
+        yield finding if finding.p is None else finding._replace(p_corrected=next(corrected))
+
+
+def _by_group(data: BiasedDataset, sure: Tensor) -> Iterator[ConfidentErrors]:
+    for target, class_name in enumerate(data.classes):
+        of_class = data.targets == target
+        if not data.attributes and of_class.any():
+            yield ConfidentErrors(None, class_name, None, _share(sure, of_class))
+        for name, column in data.attributes.items():
+            for value, value_name in enumerate(data.values[name]):
+                group = of_class & (column == value)
+                if group.any():
+                    yield ConfidentErrors(name, class_name, value_name, _share(sure, group))
+
+
+def _share(sure: Tensor, group: Tensor) -> Estimate:
+    return wilson(int(sure[group].sum()), int(group.sum()))

@@ -1,0 +1,168 @@
+"""The verdict: what was found, in words for people who do not build networks."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from crossbias.audit.attributes import AttributeFinding
+from crossbias.audit.model import ModelFinding
+from crossbias.audit.permutation import ALARM
+from crossbias.audit.shortcuts import CueFinding
+from crossbias.verify import NO_SAMPLES, wilson
+
+_AS_GOOD: Final = 0.85  # of what the best cue solves; of such cues the one that sees least is named
+
+
+def percent(share: float) -> str:
+    """A share in words.
+
+    >>> percent(0.934)
+    '93 %'
+    """
+    return f"{100 * share:.0f} %"
+
+
+class Finding(NamedTuple):
+    """One thing that was found."""
+
+    kind: str  # attribute, cue or model
+    name: str
+    strength: str  # strong, moderate or weak
+    sentence: str
+
+
+class Verdict(NamedTuple):
+    """The audit in words."""
+
+    sentence: str
+    findings: tuple[Finding, ...]
+    not_tested: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdict as ``audit.json`` has it."""
+        findings = [finding._asdict() for finding in self.findings]
+        return self._asdict() | {"findings": findings, "not_tested": list(self.not_tested)}
+
+
+def verdict_of(
+    attributes: Sequence[AttributeFinding],
+    cues: Sequence[CueFinding],
+    model: ModelFinding | None,
+    not_tested: Sequence[str],
+) -> Verdict:
+    """Judge what was found; p-values must be corrected already."""
+    data = [_attribute(found) for found in attributes if _alarming(found.p_corrected)]
+    data += [_cue(found) for found in _leading_first(cues)]
+    everything: list[AttributeFinding | CueFinding] = [*attributes, *cues]
+    tested = sum(found.p is not None for found in everything)
+    parts = [_of_data(data, tested)]
+    about_model = _of_model(model) if model is not None else []
+    if model is not None:
+        parts.append(_sum_up_model(about_model))
+    return Verdict(" ".join(parts), (*data, *about_model), tuple(not_tested))
+
+
+def _alarming(p: float | None) -> bool:
+    return p is not None and p <= ALARM
+
+
+def _leading_first(cues: Sequence[CueFinding]) -> list[CueFinding]:
+    """Cues that were noticed: first the one to name, then the others, best first.
+
+    A cue that sees more also sees what a simpler one sees: a thumbnail has colors, a histogram
+    counts the pixels of a mark. So of those about as good as the best, the first is named.
+    """
+    found = [cue for cue in cues if _alarming(cue.p_corrected)]
+    if not found:
+        return []
+    best = max(cue.solved or 0.0 for cue in found)
+    named = next(cue for cue in found if (cue.solved or 0.0) >= _AS_GOOD * best)
+    others = sorted((c for c in found if c is not named), key=lambda c: -(c.solved or 0.0))
+    return [named, *others]
+
+
+def _cue(found: CueFinding) -> Finding:
+    right, chance = found.balanced_accuracy or 0.0, found.chance or 0.0
+    sentence = (
+        f"{found.name.capitalize()} alone ({found.what}) tells the class of {percent(right)} of "
+        f"the images, classes counted equally; guessing would be right on {percent(chance)}."
+    )
+    return Finding("cue", found.name, _strength(found.solved or 0.0), sentence)
+
+
+def _attribute(found: AttributeFinding) -> Finding:
+    association = found.cramers_v or NO_SAMPLES
+    sentence = (
+        f"The attribute {found.name!r} goes along with the class (Cramer's V "
+        f"{association.value:.2f}, 95 % interval {association.low:.2f} to {association.high:.2f})"
+    )
+    if found.accuracy is not None and found.majority is not None:
+        sentence += (
+            f"; it alone predicts the class of {percent(found.accuracy.value)} of the samples, "
+            f"where always answering the most frequent class is right on {percent(found.majority)}"
+        )
+    return Finding("attribute", found.name, _strength(association.value), f"{sentence}.")
+
+
+def _strength(share: float) -> str:
+    return "strong" if share >= 0.5 else "moderate" if share >= 0.2 else "weak"
+
+
+def _of_data(findings: Sequence[Finding], tested: int) -> str:
+    if not tested:
+        return "Nothing could be tested on this data."
+    if not findings:
+        return (
+            f"No evidence of a shortcut: none of the {tested} attributes and cues tested tells the "
+            f"class better than chance would. Over all of them together, chance alone would raise "
+            f"an alarm in at most {percent(ALARM)} of such audits."
+        )
+    first = max(findings, key=lambda finding: _ORDER.index(finding.strength))
+    return (
+        f"A {first.strength} shortcut is there to be taken. {first.sentence} "
+        f"An audit cannot know whether this is a shortcut or the task itself. If it is what "
+        f"makes the classes by nature, it is no defect; if it should not matter, a model trained "
+        f"on this data may rely on it and fail where it differs."
+    )
+
+
+_ORDER: Final = ("weak", "moderate", "strong")
+
+
+def _of_model(model: ModelFinding) -> list[Finding]:
+    found = []
+    for feature in model.features:
+        if _alarming(feature.p_corrected):
+            value, control = feature.balanced_accuracy or 0.0, feature.control or 0.0
+            sentence = (
+                f"Its features still tell {feature.attribute!r}: a linear probe is right on "
+                f"{percent(value)}, on shuffled values on {percent(control)}."
+            )
+            share = (value - control) / max(1 - control, 1e-9)
+            found.append(Finding("model", feature.attribute, _strength(share), sentence))
+    for flip in model.flips:
+        if flip.rate.low > 0.1:
+            sentence = f"With the {flip.change}, {percent(flip.rate.value)} of its answers change."
+            found.append(Finding("model", flip.change, _strength(flip.rate.value), sentence))
+    return [*found, *_confident(model)]
+
+
+def _confident(model: ModelFinding) -> list[Finding]:
+    """The worst group, where its confident errors exceed the average even if groups are many."""
+    groups = model.confident_errors
+    if not groups:
+        return []
+    worst = max(groups, key=lambda group: group.errors.value)
+    errors, n = worst.errors.value, worst.errors.n
+    limit = wilson(round(errors * n), n, confidence=1 - ALARM / len(groups)).low
+    if limit <= model.overall_errors.value:
+        return []
+    where = f"class {worst.target!r}"
+    where += "" if worst.bias is None else f" with {worst.attribute} {worst.bias!r}"
+    sentence = f"It is confidently wrong on {percent(errors)} of the {n} samples of {where}."
+    return [Finding("model", "confident errors", _strength(errors), sentence)]
+
+
+def _sum_up_model(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return "The model shows no sign of following any cue that was changed or probed."
+    return "The model: " + " ".join(finding.sentence for finding in findings[:3])

@@ -1,0 +1,191 @@
+"""The whole audit: what it writes, and what it says to data that cannot be audited."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from crossbias import BiasedDataset
+from crossbias.audit import audit
+from crossbias.audit.attributes import audit_attributes
+from crossbias.errors import CrossbiasError
+from crossbias.train.progress import Progress
+
+FAST = {"permutations": 99, "device": "cpu"}
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch):
+    """The biased network is tested by itself."""
+    monkeypatch.setattr("crossbias.audit.suspects.STEPS", 4)
+
+
+def vectors(samples=40, **changes) -> BiasedDataset:
+    generator = torch.Generator().manual_seed(0)
+    targets = torch.arange(samples) % 2
+    values = torch.where(torch.rand(samples, generator=generator) < 0.9, targets, 1 - targets)
+    return BiasedDataset(
+        inputs=torch.randn(samples, 3, generator=generator),
+        targets=targets,
+        attributes={"side": values},
+        **changes,
+    )
+
+
+def test_an_audit_is_kept_as_documented_and_repeats(planted, tmp_path):
+    data = planted("color", rho=0.95, seed=0, samples=80)
+    data = replace(data, attributes={"hospital": data.targets.clone()}, values={})
+    one, other = (audit(data, **FAST) for _ in range(2))
+    one.write(tmp_path / "a")
+    other.write(tmp_path / "b")
+    kept = json.loads((tmp_path / "a" / "audit.json").read_text())
+    assert kept == json.loads((tmp_path / "b" / "audit.json").read_text())
+    page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
+    rows = {**kept["attributes"][0], **kept["cues"][0], **kept["verdict"], **kept["suspects"]}
+    for key in (*kept, *kept["data"], *kept["settings"], *rows):
+        assert f"`{key}`" in page, key
+    assert kept["version"] == 1
+    assert kept["data"]["hash"] == data.hash
+    assert kept["data"]["classes"] == [{"name": "0", "n": 40}, {"name": "1", "n": 40}]
+    assert kept["model"] is None
+    assert kept["cues"][0]["name"] == "border marks"
+    for picture in kept["pictures"]:
+        assert (tmp_path / "a" / picture["file"]).read_bytes().startswith(b"\x89PNG")
+    assert kept["attributes"][0]["cramers_v"]["value"] == pytest.approx(1)
+    assert kept["attributes"][0]["counts"] == [[40, 0], [0, 40]]
+    assert kept["attributes"][0]["smallest"][0] == {"target": "0", "bias": "1", "n": 0}
+
+
+def test_a_folder_with_anything_else_is_never_written_into(tmp_path):
+    found = audit(vectors(), **FAST)
+    found.write(tmp_path / "new")
+    found.write(tmp_path / "new")  # an earlier audit is replaced
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("precious")
+    with pytest.raises(CrossbiasError, match="is not empty and holds no audit"):
+        found.write(tmp_path / "other")
+
+
+def test_predicting_from_an_attribute_alone():
+    """36 of 40 go along: the attribute is right on 90 %, always one class on half."""
+    targets = torch.arange(40) % 2
+    values = targets.clone()
+    values[:4] = 1 - values[:4]
+    data = replace(vectors(), attributes={"side": values}, values={})
+    (found,) = audit_attributes(data, permutations=99, seed=0)
+    assert found.accuracy.value == found.balanced_accuracy == 0.9
+    assert found.majority == found.chance == 0.5
+
+
+def test_an_attribute_that_tells_a_rare_class_beats_the_majority_only_when_balanced():
+    """99:1, and a value that is rare in both: the majority is answered anyway."""
+    targets = (torch.arange(1000) >= 990).long()
+    values = torch.zeros(1000, dtype=torch.int64)
+    values[torch.arange(0, 990, 10)] = 1
+    values[990:] = 1
+    data = BiasedDataset(inputs=torch.zeros(1000, 1), targets=targets, attributes={"a": values})
+    (found,) = audit_attributes(data, permutations=99, seed=0)
+    assert found.accuracy.value == found.majority == 0.99
+    assert found.balanced_accuracy == pytest.approx((1 + 0.9) / 2)
+    assert found.p == 0.01
+
+
+def test_many_attributes_get_the_shuffles_they_need():
+    """At 99 shuffles the smallest p-value of 20 tests would be .2, and nothing ever found."""
+    coins = torch.randint(2, (19, 40), generator=torch.Generator().manual_seed(0))
+    attributes = {"side": vectors().targets.clone()} | {f"coin {k}": c for k, c in enumerate(coins)}
+    found = audit(replace(vectors(), attributes=attributes, values={}), **FAST)
+    assert [finding.name for finding in found.verdict.findings] == ["side"]
+
+
+def test_vectors_are_audited_by_their_labels_only():
+    found = audit(vectors(), **FAST)
+    assert found.cues == ()
+    assert found.suspects is None
+    assert found.verdict.findings[0].name == "side"
+    assert "The inputs are no images, so no cue was looked for in them." in found.verdict.not_tested
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (torch.full((40,), -1), "none of its values is known"),
+        (torch.zeros(40, dtype=torch.int64), "all samples with a known value have the same one"),
+        (torch.where(torch.arange(40) % 2 == 0, torch.arange(40) % 3, -1), "are of one class"),
+    ],
+)
+def test_attributes_that_cannot_be_tested_say_why(values, reason):
+    data = replace(vectors(), attributes={"side": values}, values={"side": ("a", "b", "c")})
+    found = audit(data, **FAST)
+    assert reason in found.attributes[0].reason
+    assert found.attributes[0].p is None
+    assert found.verdict.sentence == "Nothing could be tested on this data."
+    assert any("'side' could not be tested" in line for line in found.verdict.not_tested)
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_one_class_is_refused():
+    data = replace(vectors(), targets=torch.zeros(40, dtype=torch.int64))
+    with pytest.raises(CrossbiasError, match="of 1 class only; an audit asks what tells"):
+        audit(data, **FAST)
+
+
+def test_fewer_samples_than_folds(blank):
+    found = audit(blank(torch.tensor([0, 0, 1, 1, 1]), seed=0), **FAST)
+    assert all(cue.p is not None for cue in found.cues)
+    alone = audit(blank(torch.tensor([0, 0, 1]), seed=0), **FAST)
+    assert {cue.reason for cue in alone.cues} == {"fewer than two classes have two samples or more"}
+    assert "Cues were not looked for in classes of one sample." in alone.verdict.not_tested
+
+
+def test_constant_images_are_no_cue_and_no_crash(blank):
+    data = blank(torch.arange(12) % 2, seed=0)
+    found = audit(replace(data, inputs=torch.full_like(data.inputs, 7)), **FAST)
+    assert {cue.reason for cue in found.cues} == {"it is the same in every sample"}
+    assert found.verdict.findings == ()
+
+
+def test_files_must_be_as_many_as_samples():
+    with pytest.raises(CrossbiasError, match="40 samples but 1 files; name one for each"):
+        audit(vectors(), files=[Path("a.png")], **FAST)
+
+
+def test_only_some_of_many_samples_are_looked_at(blank):
+    found = audit(blank(torch.arange(60) % 2, seed=0), limit=30, **FAST)
+    assert found.data["audited"] == 30
+    assert found.data["samples"] == 60
+    assert any("in 30 of the 60 samples" in line for line in found.verdict.not_tested)
+
+
+def test_many_classes_are_cut_to_the_largest(blank):
+    targets = torch.cat([torch.arange(60), torch.arange(60), torch.arange(50)])
+    found = audit(blank(targets, seed=0, side=8), **FAST)
+    assert found.cues[0].chance == pytest.approx(1 / 50)
+    assert any("50 largest classes only" in line for line in found.verdict.not_tested)
+
+
+def test_hostile_names_stay_text(tmp_path):
+    name = "<script>alert(1)</script>[bold]$\\frac"
+    data = vectors(classes=(name, "b"), values={"side": (name, "\x00")})
+    data = replace(data, attributes={name: data.attributes["side"]}, values={name: (name, "b")})
+    found = audit(data, **FAST)
+    found.write(tmp_path / "a")
+    kept = json.loads((tmp_path / "a" / "audit.json").read_text())
+    assert kept["attributes"][0]["name"] == name
+    assert list((tmp_path / "a").iterdir()) == [tmp_path / "a" / "audit.json"]
+
+
+def test_progress_is_told(blank):
+    class Heard(Progress):
+        def __init__(self):
+            self.notes = []
+
+        def note(self, text):
+            self.notes.append(text)
+
+    progress = Heard()
+    audit(blank(torch.arange(8) % 2, seed=0), progress=progress, **FAST)
+    assert "measured 8 of 8 images" in progress.notes
+    assert "probing color" in progress.notes

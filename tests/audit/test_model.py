@@ -1,0 +1,117 @@
+"""A network made by hand, of which everything is known: it answers by red against blue."""
+
+import pytest
+import torch
+from torch import nn
+
+from crossbias import BiasedDataset, Network
+from crossbias.audit.counterfactual import gray, without_border
+from crossbias.audit.model import audit_model
+from crossbias.audit.untested import untested_data
+from crossbias.audit.verdict import verdict_of
+
+
+def color_follower() -> Network:
+    """Features are the mean colors; class 0 is red, class 1 blue."""
+    network = Network(nn.Identity(), nn.Linear(3, 2))
+    with torch.no_grad():
+        network.head.weight.copy_(torch.tensor([[50.0, 0.0, -50.0], [-50.0, 0.0, 50.0]]))
+        network.head.bias.copy_(torch.tensor([0.01, 0.0]))  # gray is class 0
+    return network
+
+
+def colored(samples: int = 200) -> BiasedDataset:
+    """Every group equally large: half of the samples conflict."""
+    generator = torch.Generator().manual_seed(0)
+    targets, color = torch.arange(samples) % 2, torch.arange(samples) // 2 % 2
+    images = torch.randint(90, 110, (samples, 3, 16, 16), generator=generator)
+    images[torch.arange(samples), 2 * color] += 100
+    coin = torch.randint(2, (samples,), generator=generator)
+    return BiasedDataset(
+        inputs=images.to(torch.uint8),
+        targets=targets,
+        attributes={"color": color, "coin": coin, "unknown": torch.full((samples,), -1)},
+        values={"color": ("red", "blue"), "unknown": ("a", "b")},
+        classes=("cat", "dog"),
+        bias="color",
+    )
+
+
+@pytest.fixture(scope="module")
+def found():
+    return audit_model(color_follower(), colored(), name="by hand", seed=0)
+
+
+def test_features_that_carry_an_attribute_are_told_from_those_that_do_not(found):
+    color, coin, unknown = found.features
+    assert color.balanced_accuracy == 1
+    assert color.control == pytest.approx(0.5, abs=0.03)
+    assert color.p_corrected == pytest.approx(2 / 200)
+    assert coin.p > 0.05
+    assert unknown.balanced_accuracy is None
+    assert unknown.reason.startswith("fewer than two values are known")
+
+
+def test_answers_flip_with_the_cue_the_network_follows_and_with_no_other(found):
+    rates = {flip.change: flip.rate.value for flip in found.flips}
+    assert rates["color removed"] == pytest.approx(0.5)  # the blue half turns to class 0
+    assert rates["color changed"] > 0.9
+    assert rates["texture changed"] == 0
+    assert rates["brightness changed"] == 0
+    assert rates["border covered"] == 0
+
+
+def test_confident_errors_are_counted_in_the_groups_they_are_in(found):
+    groups = {
+        (group.target, group.bias): group.errors
+        for group in found.confident_errors
+        if group.attribute == "color"
+    }
+    assert groups["cat", "blue"].value == groups["dog", "red"].value == 1
+    assert groups["cat", "red"].value == groups["dog", "blue"].value == 0
+    assert groups["cat", "red"].n == 50
+    assert found.overall_errors.value == 0.5
+
+
+def test_the_verdict_names_what_the_model_follows(found):
+    verdict = verdict_of(
+        [], [], found, list(untested_data(colored(), audited=200, with_files=False))
+    )
+    assert "features still tell 'color'" in verdict.sentence
+    names = {finding.name for finding in verdict.findings}
+    assert {"color", "color changed", "color removed", "confident errors"} <= names
+    assert "coin" not in names
+    assert "texture changed" not in names
+
+
+def test_the_network_stays_as_it_was():
+    network = color_follower().train()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    audit_model(network, colored(40), name="by hand", seed=0)
+    assert network.training
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+
+
+def test_without_attributes_errors_are_counted_by_class_and_constant_features_do_not_count():
+    data = colored(40)
+    plain = BiasedDataset(inputs=data.inputs, targets=data.targets)
+    found = audit_model(color_follower(), plain, name="by hand", seed=0)
+    assert [(g.attribute, g.target, g.errors.value) for g in found.confident_errors] == [
+        (None, "0", 0.5),
+        (None, "1", 0.5),
+    ]
+    constant = Network(nn.Sequential(nn.Flatten(), nn.Linear(768, 3)), nn.Linear(3, 2))
+    for parameter in constant.parameters():
+        nn.init.zeros_(parameter)
+    (color, *_) = audit_model(constant, data, name="zero", seed=0).features
+    assert color.reason == "the features are the same for every sample"
+
+
+def test_removals_do_what_they_say():
+    images = torch.arange(3 * 32 * 32).view(1, 3, 32, 32).remainder(251).to(torch.uint8)
+    assert torch.equal(gray(images)[0, 0], gray(images)[0, 2])
+    assert torch.equal(gray(gray(images)), gray(images))
+    covered = without_border(images)
+    assert torch.equal(covered[..., 2:-2, 2:-2], images[..., 2:-2, 2:-2])
+    assert torch.equal(covered[..., 0, 0], images[..., 2, 2])
+    assert torch.equal(covered[..., -1, 5], images[..., -3, 5])
