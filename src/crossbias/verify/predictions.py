@@ -3,9 +3,9 @@
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -15,8 +15,14 @@ from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest
 from crossbias.storage import write_atomically
 from crossbias.types import UNKNOWN
+from crossbias.verify.calibration import calibration_by_group, calibration_error
+from crossbias.verify.cells import Cells
 from crossbias.verify.counts import count
+from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.metrics import Metrics
+
+MOST_RATES: Final = 200_000
+"""Gaps are left out where there are more rates than this: the largest of them would be noise."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,16 +76,47 @@ class Predictions:
         Raises:
             CrossbiasError: There is no such attribute.
         """
-        if bias is not None and bias not in self.attributes:
+        cells = self.cells(bias=bias, alignment=alignment, classes=classes, values=values)
+        return replace(Metrics.from_cells(cells), **self._reliability(bias, cells))
+
+    def cells(
+        self, *, bias: str | None, alignment: Tensor, classes: Sequence[str], values: Sequence[str]
+    ) -> Cells:
+        """The samples and right answers of each (class, value) pair; arguments as ``metrics``."""
+        return Cells.from_answers(
+            *(self.target, self.attribute(bias), self.answers),
+            alignment=alignment, classes=classes, values=values,
+        )  # fmt: skip
+
+    def attribute(self, name: str | None) -> Tensor:
+        """One attribute of every sample, (n,); ``UNKNOWN`` where not known, or for None.
+
+        Raises:
+            CrossbiasError: There is no such attribute.
+        """
+        if name is None:
+            return torch.full_like(self.target, UNKNOWN)
+        if name not in self.attributes:
             raise CrossbiasError(
-                f"the predictions have no attribute {bias!r}{closest(bias, self.attributes)}; "
+                f"the predictions have no attribute {name!r}{closest(name, self.attributes)}; "
                 f"their attributes are: {', '.join(self.attributes) or 'none'}"
             )
-        unknown = torch.full_like(self.target, UNKNOWN)
-        biases = unknown if bias is None else self.attributes[bias]
-        sizes = {"num_classes": len(classes), "num_biases": len(values)}
-        counts = count(self.target, biases, self.answers, **sizes)
-        return Metrics.from_counts(counts, alignment=alignment, classes=classes, biases=values)
+        return self.attributes[name]
+
+    def _reliability(self, bias: str | None, cells: Cells) -> dict[str, Any]:
+        """What the cells do not tell: calibration, and gaps between the bias values' answers."""
+        biases = self.attribute(bias)
+        sizes = {"num_classes": len(cells.classes), "num_biases": len(cells.biases)}
+        by_group = calibration_by_group(self.probabilities, self.target, biases, **sizes)
+        found: dict[str, Any] = {
+            "calibration": calibration_error(self.probabilities, self.target),
+            "group_calibration": tuple(error for row in by_group for error in row),
+        }
+        if cells.labeled and len(cells.classes) ** 2 * len(cells.biases) <= MOST_RATES:
+            counts = count(self.target, biases, self.answers, **sizes)
+            found["demographic_parity"] = demographic_parity_gap(counts)
+            found["equalized_odds"] = equalized_odds_gap(counts)
+        return found
 
 
 def save_predictions(path: Path, splits: Mapping[str, Predictions]) -> None:
