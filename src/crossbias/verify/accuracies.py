@@ -1,5 +1,6 @@
 """The accuracies that are reported of every run, one function of the cells each."""
 
+import numpy as np
 from torch import Tensor
 
 from crossbias.verify.cells import Cells
@@ -53,9 +54,13 @@ def worst_group(cells: Cells) -> Group:
     Its interval is that of the group by itself: it does not know that the group was picked for
     being lowest. Where no bias is known, the group has no name and ``NO_SAMPLES``.
     """
-    present = (group for group in by_group(cells) if group.accuracy.n)
-    lowest = min(present, key=lambda group: group.accuracy.value, default=None)
-    return lowest or Group("", "", NO_SAMPLES)
+    right, known = cells.correct[:, :-1].numpy(), cells.total[:, :-1].numpy()
+    if not known.any():
+        return Group("", "", NO_SAMPLES)
+    rates = np.where(known > 0, right / np.maximum(known, 1), np.inf)
+    row, column = np.unravel_index(rates.argmin(), rates.shape)  # the first of equals
+    lowest = wilson(int(right[row, column]), int(known[row, column]))
+    return Group(cells.classes[row], cells.biases[column], lowest)
 
 
 def accuracy(correct: Tensor, total: Tensor) -> Estimate:

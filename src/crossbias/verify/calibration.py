@@ -32,16 +32,8 @@ def calibration_error(probabilities: Tensor, targets: Tensor) -> Estimate:
         The error. Its interval resamples how many samples fall into each bin, right and wrong;
         of fewer than ``MIN_SAMPLES`` samples it is everything from 0 to 1.
     """
-    if not len(targets):
-        return NO_SAMPLES
     confidence, answers = probabilities.max(1)
-    counts, means = _binned(confidence, answers == targets)
-    shares = counts / counts.sum()
-    value = float(_errors(shares[None], means)[0])
-    if len(targets) < MIN_SAMPLES:
-        return Estimate(value, 0.0, 1.0, len(targets))
-    off = deviations(counts.reshape(1, -1), generator_of("calibration"))
-    return within(value, _errors(off.reshape(-1, *counts.shape), means), len(targets))
+    return _error(confidence, answers == targets)
 
 
 def calibration_by_group(
@@ -63,15 +55,23 @@ def calibration_by_group(
     cell = torch.where(biases == UNKNOWN, UNKNOWN, targets * num_biases + biases)
     order = torch.argsort(cell, stable=True)
     edges = torch.searchsorted(cell[order], torch.arange(num_classes * num_biases + 1)).tolist()
-    errors = [
-        # Most of a million cells are empty, and must cost nothing.
-        calibration_error(probabilities[rows := order[start:stop]], targets[rows])
-        if start < stop
-        else NO_SAMPLES
-        for start, stop in pairwise(edges)
-    ]
+    confidence, answers = probabilities[order].max(1)
+    right = answers == targets[order]
+    parts = [slice(start, stop) for start, stop in pairwise(edges)]
+    errors = [_error(confidence[part], right[part]) for part in parts]
     starts = range(0, num_classes * num_biases, max(num_biases, 1))
     return tuple(tuple(errors[start : start + num_biases]) for start in starts)
+
+
+def _error(confidence: Tensor, right: Tensor) -> Estimate:
+    if not len(right):
+        return NO_SAMPLES
+    counts, means = _binned(confidence, right)
+    value = float(_errors((counts / len(right))[None], means)[0])
+    if len(right) < MIN_SAMPLES:
+        return Estimate(value, 0.0, 1.0, len(right))
+    off = deviations(counts.reshape(1, -1), generator_of("calibration"))
+    return within(value, _errors(off.reshape(-1, *counts.shape), means), len(right))
 
 
 def _binned(confidence: Tensor, right: Tensor) -> tuple[Counts, Draws]:

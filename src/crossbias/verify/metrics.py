@@ -38,7 +38,8 @@ class Metrics:
             files that were written before it existed.
         calibration: The expected calibration error over all samples; None where only answers
             were counted and no probabilities stored.
-        group_calibration: That of each group, in the order of ``groups``; empty likewise.
+        group_calibration: That of each group, in the order of ``groups``; empty likewise, and
+            where there are too many groups.
         demographic_parity: The demographic-parity gap between bias values; None likewise.
         equalized_odds: The equalized-odds gap between bias values; None likewise.
         attributes: For each attribute of the data that is not the bias, the metrics with respect

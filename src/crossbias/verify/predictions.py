@@ -24,6 +24,9 @@ from crossbias.verify.metrics import Metrics
 MOST_RATES: Final = 200_000
 """Gaps are left out where there are more rates than this: the largest of them would be noise."""
 
+MOST_GROUPS: Final = 500
+"""Calibration by group is left out where there are more groups."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Predictions:
@@ -107,12 +110,12 @@ class Predictions:
         """What the cells do not tell: calibration, and gaps between the bias values' answers."""
         biases = self.attribute(bias)
         sizes = {"num_classes": len(cells.classes), "num_biases": len(cells.biases)}
-        by_group = calibration_by_group(self.probabilities, self.target, biases, **sizes)
-        found: dict[str, Any] = {
-            "calibration": calibration_error(self.probabilities, self.target),
-            "group_calibration": tuple(error for row in by_group for error in row),
-        }
-        if cells.labeled and len(cells.classes) ** 2 * len(cells.biases) <= MOST_RATES:
+        groups = len(cells.classes) * len(cells.biases)
+        found: dict[str, Any] = {"calibration": calibration_error(self.probabilities, self.target)}
+        if cells.labeled and groups <= MOST_GROUPS:
+            by_group = calibration_by_group(self.probabilities, self.target, biases, **sizes)
+            found["group_calibration"] = tuple(error for row in by_group for error in row)
+        if cells.labeled and groups * len(cells.classes) <= MOST_RATES:
             counts = count(self.target, biases, self.answers, **sizes)
             found["demographic_parity"] = demographic_parity_gap(counts)
             found["equalized_odds"] = equalized_odds_gap(counts)
