@@ -1,4 +1,4 @@
-"""The command line: ``crossbias demo | train | evaluate | report | list``."""
+"""The command line: ``crossbias demo | train | evaluate | compare | report | list``."""
 
 import sys
 

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from crossbias.cli import tables
+from crossbias.cli.compare import compare
 from crossbias.cli.progress import LiveProgress, PlainProgress
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
@@ -112,10 +113,12 @@ def evaluate(
 
     trained, network = load_trained(run)
     experiment = trained.updated(data=_given(name=data) | _parsed(data_set))
-    alignment = trained.split("train").alignment()
+    training = trained.split("train")
     splits = split or list(experiment.source().test_splits)
-    found = {name: judge(network, experiment.split(name), alignment=alignment) for name in splits}
-    tables.print_metrics(tables.make_console(), "split", found)
+    found = {name: judge(network, experiment.split(name), training=training) for name in splits}
+    console = tables.make_console()
+    tables.print_metrics(console, "split", found)
+    tables.print_details(console, found)
 
 
 @app.command()
@@ -130,6 +133,9 @@ def report(
 
     write_report(runs, output)
     _say(tables.make_console(), f"wrote {output}")
+
+
+app.command()(compare)
 
 
 @app.command(name="list")

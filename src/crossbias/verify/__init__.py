@@ -24,25 +24,32 @@ from crossbias.verify.intervals import (
     wilson,
 )
 from crossbias.verify.metrics import Metrics
+from crossbias.verify.over_seeds import Spread, over_seeds
+from crossbias.verify.paired import McNemar, check_same_samples, mcnemar, paired_difference
 from crossbias.verify.predictions import Predictions, load_predictions, save_predictions
 from crossbias.verify.protocols import biased, majority, minority, populated, texture_unbiased
 from crossbias.verify.rates import Rates, rates_by_source
 from crossbias.verify.small import MIN_SAMPLES, small_group_warning, small_groups
+from crossbias.verify.weights import WEIGHTS
 
 __all__ = [
     "MIN_SAMPLES",
     "NO_SAMPLES",
+    "WEIGHTS",
     "Cells",
     "Estimate",
     "Group",
+    "McNemar",
     "Metrics",
     "Predictions",
     "Rates",
+    "Spread",
     "aligned",
     "biased",
     "by_group",
     "calibration_by_group",
     "calibration_error",
+    "check_same_samples",
     "class_averaged",
     "conflicting",
     "count",
@@ -50,11 +57,14 @@ __all__ = [
     "equalized_odds_gap",
     "load_predictions",
     "majority",
+    "mcnemar",
     "mean_corruption_accuracy",
     "mean_of_dependent",
     "mean_of_groups",
     "minority",
+    "over_seeds",
     "overall",
+    "paired_difference",
     "per_class",
     "populated",
     "rates_by_source",

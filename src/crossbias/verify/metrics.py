@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
@@ -104,6 +105,25 @@ class Metrics:
         return tuple(tuple(cells[row * width : (row + 1) * width]) for row in rows)
 
     @property
+    def cells(self) -> Cells:
+        """The samples and right answers that the accuracies were computed from."""
+        shape = (len(self.classes), len(self.biases))
+        total, correct = (part.view(shape) for part in _counted([g.accuracy for g in self.groups]))
+        of_class = [part[:, None] for part in _counted(self.per_class)]
+        # What a class has beyond its groups are the samples of unknown bias.
+        rest = [
+            whole - part.sum(1, keepdim=True)
+            for whole, part in zip(of_class, (total, correct), strict=True)
+        ]
+        return Cells(
+            correct=torch.cat([correct, rest[1]], dim=1),
+            total=torch.cat([total, rest[0]], dim=1),
+            alignment=torch.tensor(self.aligned_groups, dtype=torch.bool).view(shape),
+            classes=self.classes,
+            biases=self.biases,
+        )
+
+    @property
     def warning(self) -> str | None:
         """What to know before reading the numbers of groups; None where all are large enough."""
         return small_group_warning(self.groups)
@@ -175,3 +195,10 @@ class Metrics:
 _NEED_LABELS = ("aligned", "conflicting", "unbiased")
 _ADDED = ("class_averaged", "calibration", "demographic_parity", "equalized_odds")
 """Estimates that files written by version 0.1.0 lack."""
+
+
+def _counted(estimates: Sequence[Estimate]) -> tuple[Tensor, Tensor]:
+    """Samples and right answers behind some accuracies, each (estimates,)."""
+    total = torch.tensor([each.n for each in estimates], dtype=torch.int64)
+    correct = [round(each.value * each.n) if each.n else 0 for each in estimates]
+    return total, torch.tensor(correct, dtype=torch.int64)
