@@ -14,7 +14,13 @@ import crossbias
 
 SOURCE = Path(crossbias.__file__).parent
 PUBLIC = ["crossbias", *(f"crossbias.{name}" for name in ("data", "functional", "methods"))]
-PUBLIC += ["crossbias.networks", "crossbias.registry", "crossbias.verify", "crossbias.report"]
+PUBLIC += [
+    "crossbias.compare",
+    "crossbias.networks",
+    "crossbias.registry",
+    "crossbias.verify",
+    "crossbias.report",
+]
 
 
 def imports(path: Path) -> set[str]:

@@ -22,7 +22,7 @@ def grids_of(comparison: Comparison) -> list[Grid]:
     by = f", by {comparison.attribute}" if comparison.attribute else ""
     main = Grid(
         f"{comparison.data}, split {comparison.split}{by}: % [95 % interval]",
-        ("method", "knows of the bias", "chosen by", "seeds", *titles),
+        ("method", "supervision", "selection", "seeds", *titles),
         [_main_row(row, comparison) for row in comparison.rows],
     )
     gains = Grid(
