@@ -26,10 +26,11 @@ from crossbias.verify.intervals import (
 from crossbias.verify.metrics import Metrics
 from crossbias.verify.over_seeds import Spread, over_seeds
 from crossbias.verify.paired import McNemar, check_same_samples, mcnemar, paired_difference
-from crossbias.verify.predictions import Predictions, load_predictions, save_predictions
+from crossbias.verify.predictions import Predictions
 from crossbias.verify.protocols import biased, majority, minority, populated, texture_unbiased
 from crossbias.verify.rates import Rates, rates_by_source
 from crossbias.verify.small import MIN_SAMPLES, small_group_warning, small_groups
+from crossbias.verify.stored import load_predictions, save_predictions
 from crossbias.verify.weights import WEIGHTS
 
 __all__ = [
