@@ -187,7 +187,7 @@ def test_a_group_is_small_where_its_interval_can_span_half_of_everything() -> No
     assert small_group_warning(accuracies.by_group(cells_of([(0, 0, 0)] * 12))) is None
 
 
-@pytest.mark.parametrize("row", [(3, 0, 0), (-1, 0, 0), (0, 4, 0), (0, -2, 0)])
+@pytest.mark.parametrize("row", [(3, 0, 0), (-1, 0, 0), (0, 4, 0), (0, -2, 0), (0, 0, 3)])
 def test_numbers_out_of_range_are_refused(row: Sample) -> None:
     with pytest.raises(ValueError, match="must lie in"):
         cells_of([row])

@@ -87,6 +87,7 @@ class Cells:
         """
         _check_within("targets", targets, 0, len(classes))
         _check_within("biases", biases, UNKNOWN, len(values))
+        _check_within("answers", answers, 0, len(classes))
         cell = targets * (len(values) + 1) + biases.masked_fill(biases == UNKNOWN, len(values))
         shape = (len(classes), len(values) + 1)
         size = len(classes) * (len(values) + 1)

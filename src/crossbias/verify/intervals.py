@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Estimate(NamedTuple):
-    """A proportion estimated from ``n`` samples, with the limits of its interval.
+    """A number estimated from ``n`` samples, mostly a proportion, with its interval's limits.
 
     Where there are no samples, ``n`` is 0 and the three numbers are NaN; in JSON, null.
     """
