@@ -126,6 +126,8 @@ def test_evaluate_repeats_the_numbers_and_takes_other_data(crossbias):
     assert code == 0
     value = json.loads(before)["test"]["overall"]["value"]
     assert f"{100 * value:.1f} [" in out
+    for word in ("class average", "calibration error", "equalized-odds gap", "fewer than 12"):
+        assert word in out
     code, out, _ = crossbias("evaluate", "r", "--split", "test", "--data-set", "seed=5")
     assert code == 0
     assert "test-biased" not in out

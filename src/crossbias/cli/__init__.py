@@ -1,4 +1,4 @@
-"""The command line: ``crossbias demo | audit | train | evaluate | report | list``."""
+"""The command line: ``crossbias demo | data | audit | train | evaluate | compare | report | list``."""
 
 import sys
 

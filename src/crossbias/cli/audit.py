@@ -10,7 +10,8 @@ from rich.table import Table
 
 from crossbias.audit.result import Audit, check_folder
 from crossbias.cli import tables
-from crossbias.cli.commands import _given, _parsed, _progress, _say, app
+from crossbias.cli.commands import app
+from crossbias.cli.options import given, make_progress, parsed, say
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
 
@@ -21,6 +22,11 @@ def audit(
     run: Annotated[
         Path | None, typer.Option(help="Folder of a finished run: audit its model and its data.")
     ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Table of labels, for `--data folder:PATH`.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Column of that table to learn.")] = None,
+    bias: Annotated[str | None, typer.Option(help="The attribute that is the bias.")] = None,
     split: Annotated[str, typer.Option(help="Split whose data is audited.")] = "train",
     data_set: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the data set.")
@@ -44,14 +50,16 @@ def audit(
         raise CrossbiasError("--run brings its own data; leave --data and --config out")
     start = Experiment.from_toml(config) if config else Experiment()
     experiment, network = (start, None) if run is None else load_trained(run)
-    options = _given(name=data, root=root and str(root)) | _parsed(data_set)
+    own = given(labels=labels, target=target, bias=bias, root=root and str(root))
+    options = given(name=data) | own | parsed(data_set)
     experiment = experiment.updated(data=options)
     source = experiment.source()
     folder = out or Path("audits") / (run.name if run else source.name)
     check_folder(folder)
     judged = "test" if "test" in source.test_splits else (*source.test_splits, split)[0]
+    progress = make_progress(quiet)
     found = examine(
-        experiment.split(split),
+        experiment.split(split, progress),
         files=experiment.files(split),
         network=network,
         network_name=str(run),
@@ -59,12 +67,12 @@ def audit(
         permutations=permutations,
         seed=seed,
         device=device,
-        progress=_progress(quiet),
+        progress=progress,
     )
     found.write(folder)
     console = tables.make_console()
     print_audit(console, found)
-    _say(console, f"audit: {folder}")
+    say(console, f"audit: {folder}")
 
 
 def print_audit(console: Console, found: Audit) -> None:
@@ -75,16 +83,18 @@ def print_audit(console: Console, found: Audit) -> None:
         console.print(_cues(found))
     if found.model is not None:
         console.print(_model(found))
-    _say(console, f"\n{found.verdict.sentence}\n")
+    say(console, f"\n{found.verdict.sentence}\n")
     for finding in found.verdict.findings:
-        _say(console, f"- {finding.strength}: {finding.sentence}")
-    _say(console, "\nNot tested:")
+        say(console, f"- {finding.strength}: {finding.sentence}")
+    say(console, "\nNot tested:")
     for sentence in found.verdict.not_tested:
-        _say(console, f"- {sentence}")
+        say(console, f"- {sentence}")
 
 
 def _attributes(found: Audit) -> Table:
-    table = _table("attribute", "Cramer's V [95 %]", "predicts", "majority", "p", "smallest group")
+    table = tables.make_table(
+        "attribute", "Cramer's V [95 %]", "predicts", "majority", "p", "smallest group"
+    )
     for row in found.attributes:
         v, accuracy = row.cramers_v, row.accuracy
         smallest = "{} / {}: {}".format(*row.smallest[0]) if row.smallest else "-"
@@ -100,7 +110,9 @@ def _attributes(found: Audit) -> Table:
 
 
 def _cues(found: Audit) -> Table:
-    table = _table("cue alone", "balanced accuracy", "chance", "accuracy", "majority", "p")
+    table = tables.make_table(
+        "cue alone", "balanced accuracy", "chance", "accuracy", "majority", "p"
+    )
     for row in found.cues:
         shares = (row.balanced_accuracy, row.chance, row.accuracy, row.majority)
         table.add_row(row.name, *map(_percent, shares), _p(row.p_corrected))
@@ -108,7 +120,7 @@ def _cues(found: Audit) -> Table:
 
 
 def _model(found: Audit) -> Table:
-    table = _table("model", "value", "compared with")
+    table = tables.make_table("model", "value", "compared with")
     assert found.model is not None
     for feature in found.model.features:
         name = escape(f"features tell {feature.attribute}")
@@ -116,13 +128,6 @@ def _model(found: Audit) -> Table:
     for flip in found.model.flips:
         table.add_row(f"answers flip, {flip.change}", _percent(flip.rate.value), "0 %")
     table.add_row("confident errors", _percent(found.model.overall_errors.value), "0 %")
-    return table
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
     return table
 
 

@@ -8,6 +8,7 @@ import typer
 
 from crossbias.cli import data as data_commands
 from crossbias.cli import tables
+from crossbias.cli.compare import compare
 from crossbias.cli.options import given, make_progress, parsed, say
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
@@ -119,14 +120,15 @@ def evaluate(
 
     trained, network = load_trained(run)
     experiment = trained.updated(data=given(name=data) | parsed(data_set))
-    alignment = trained.split("train").alignment()
+    training = trained.split("train")
     splits = split or list(experiment.source().test_splits)
     progress = make_progress(quiet=False)
     found = {
-        name: judge(network, experiment.split(name, progress), alignment=alignment)
-        for name in splits
+        name: judge(network, experiment.split(name, progress), training=training) for name in splits
     }
-    tables.print_metrics(tables.make_console(), "split", found)
+    console = tables.make_console()
+    tables.print_metrics(console, "split", found)
+    tables.print_details(console, found)
 
 
 @app.command()
@@ -141,6 +143,9 @@ def report(
 
     write_report(runs, output)
     say(tables.make_console(), f"wrote {output}")
+
+
+app.command()(compare)
 
 
 @app.command(name="list")

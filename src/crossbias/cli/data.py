@@ -24,6 +24,8 @@ Options = Annotated[
 ]
 Root = Annotated[Path | None, typer.Option(help="Folder of the data set's files.")]
 Bias = Annotated[str | None, typer.Option(help="The attribute that is the bias.")]
+Labels = Annotated[str | None, typer.Option(help="Table of labels, for `folder:PATH`.")]
+Target = Annotated[str | None, typer.Option(help="Column of that table to learn.")]
 
 
 @app.command(name="list")
@@ -36,6 +38,8 @@ def list_() -> None:
 def show(
     name: Name,
     split: Annotated[str, typer.Option(help="Split.")] = "train",
+    labels: Labels = None,
+    target: Target = None,
     bias: Bias = None,
     set_: Options = None,
     root: Root = None,
@@ -47,7 +51,8 @@ def show(
     """Print sizes, counts and strength of the bias; write a contact sheet."""
     from crossbias.data.sheet import contact_sheet
 
-    data = _experiment(name, bias, set_, root).split(split)
+    own = given(labels=labels, target=target, bias=bias)
+    data = _experiment(name, own, set_, root).split(split, make_progress(quiet=False))
     console = tables.make_console()
     _describe(console, data)
     if data.inputs.ndim == 2:
@@ -58,11 +63,19 @@ def show(
 
 
 @app.command()
-def check(name: Name, set_: Options = None, root: Root = None) -> None:
+def check(
+    name: Name,
+    labels: Labels = None,
+    target: Target = None,
+    bias: Bias = None,
+    set_: Options = None,
+    root: Root = None,
+) -> None:
     """Decode and compare everything; exit with 1 if files or published counts are wrong."""
     from crossbias.data.checking import check_source
 
-    experiment = _experiment(name, None, set_, root)
+    own = given(labels=labels, target=target, bias=bias)
+    experiment = _experiment(name, own, set_, root)
     found = check_source(
         experiment.source(),
         root=experiment.data.get("root"),
@@ -92,6 +105,8 @@ def plant(
     cue: Annotated[str, typer.Option(help="color, watermark, brightness, texture or patch.")],
     rho: Annotated[float, typer.Option(help="Fraction of a class with its own cue.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Decides which images conflict.")] = 0,
+    labels: Labels = None,
+    target: Target = None,
     set_: Options = None,
     root: Root = None,
 ) -> None:
@@ -102,7 +117,7 @@ def plant(
     """
     from crossbias.data.planted_folder import write_planted
 
-    experiment = _experiment(name, None, set_, root)
+    experiment = _experiment(name, given(labels=labels, target=target), set_, root)
     rows = write_planted(experiment.source(), experiment.split, out, cue=cue, rho=rho, seed=seed)
     console = tables.make_console()
     say(console, f"wrote {rows:,} images and labels.csv to {out}")
@@ -114,10 +129,9 @@ def plant(
 
 
 def _experiment(
-    name: str, bias: str | None, set_: list[str] | None, root: Path | None
+    name: str, own: dict[str, str], set_: list[str] | None, root: Path | None
 ) -> Experiment:
-    data = {"name": name} | given(bias=bias, root=root and str(root)) | parsed(set_)
-    return Experiment(data=data)
+    return Experiment(data={"name": name} | own | given(root=root and str(root)) | parsed(set_))
 
 
 def _describe(console: Console, data: BiasedDataset) -> None:

@@ -1,7 +1,7 @@
 """What the command line prints: lists, and results with their intervals."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,9 +11,13 @@ from crossbias.data import DATASETS
 from crossbias.methods import METHODS
 from crossbias.networks import NETWORKS
 from crossbias.parameters import parameters_of
-from crossbias.verify import Estimate, Metrics
+from crossbias.verify import Estimate, Metrics, rates_by_source
+
+if TYPE_CHECKING:
+    from crossbias.compare import Comparison
 
 _WIDTH = 120
+_DETAILS = ("class average", "calibration error", "parity gap", "equalized-odds gap")
 _COLUMNS = ("overall", "aligned", "conflicting", "unbiased", "worst group")
 
 
@@ -44,11 +48,65 @@ def print_networks(console: Console) -> None:
 
 
 def print_metrics(console: Console, what: str, rows: Mapping[str, Metrics]) -> None:
-    """Accuracies with their intervals, one row a split or a run."""
+    """Accuracies with their intervals, one row a split or a run and, in turn, each attribute."""
     table = make_table(what, *_COLUMNS, title="accuracy in % [95 % interval]")
     for name, metrics in rows.items():
         table.add_row(escape(name), *map(escape, _cells(metrics)))
+        for label, other in _by_attribute(name, metrics).items():
+            table.add_row(escape(label), *map(escape, _cells(other)))
     console.print(table)
+    for name, metrics in rows.items():
+        _note(console, f"{name}: {metrics.warning}" if metrics.warning else None)
+
+
+def print_details(console: Console, rows: Mapping[str, Metrics]) -> None:
+    """What goes beyond accuracies: class average, calibration and gaps, split by split."""
+    table = make_table("split", *_DETAILS, title="\nin % [95 % interval]")
+    for name, metrics in rows.items():
+        for label, each in {name: metrics, **_by_attribute(name, metrics)}.items():
+            gaps = (each.demographic_parity, each.equalized_odds)
+            cells = (each.class_averaged, each.calibration, *gaps)
+            table.add_row(escape(label), *map(_escaped, cells))
+    console.print(table)
+    if all(len(metrics.classes) == 2 for metrics in rows.values()):
+        _print_rates(console, rows)
+
+
+def _print_rates(console: Console, rows: Mapping[str, Metrics]) -> None:
+    """Of two classes, the second being the positive one, the rates of each bias value."""
+    names = ("true positive", "true negative", "balanced accuracy")
+    table = make_table("split", "bias", *names, title="\nrates in % [95 % interval]")
+    for name, metrics in rows.items():
+        for rates in rates_by_source(metrics.cells):
+            table.add_row(escape(name), escape(rates.source), *map(_escaped, rates[1:]))
+    console.print(table)
+
+
+def print_comparison(console: Console, comparison: "Comparison") -> None:
+    """Runs side by side, their gains over the baseline, and how to read both."""
+    from crossbias.compare import grids_of, legend
+
+    for grid in grids_of(comparison):
+        table = make_table(*grid.header, title=grid.title)
+        for row in grid.rows:
+            table.add_row(*map(escape, row))
+        console.print(table)
+        console.print()
+    for line in legend(comparison):
+        _note(console, line)
+
+
+def _by_attribute(name: str, metrics: Metrics) -> dict[str, Metrics]:
+    return {f"{name}, by {attribute}": each for attribute, each in metrics.attributes.items()}
+
+
+def _escaped(estimate: Estimate | None) -> str:
+    return escape(_percent(estimate))
+
+
+def _note(console: Console, text: str | None) -> None:
+    if text is not None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _cells(metrics: Metrics) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from crossbias.data.cache import UnusableImages
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images import decode
 from crossbias.data.listing import ImageSource, Listing
@@ -59,7 +60,11 @@ def check_source(
             hashes[split] = _check_files(source, split, listing, check, progress)
             labels = source.assembled(split, listing, torch.zeros(len(listing.files), 1), "")
         else:
-            labels = source.load(split, root=root, seed=seed)
+            try:
+                labels = source.load(split, root=root, seed=seed)
+            except UnusableImages as error:
+                check.errors.append(f"{split}: {error}")
+                continue
             hashes[split] = _hashes_of(labels)
         check.sizes[split] = len(labels)
         _check_labels(labels, check)

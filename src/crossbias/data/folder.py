@@ -83,8 +83,14 @@ class Folder(TableSource):
                 )
         return table
 
+    def files(
+        self, split: str, *, root: Path | str | None = None, seed: int = 0
+    ) -> Sequence[Path] | None:
+        """The image file behind each sample of a split."""
+        return [self.all_files[row] for row in self.rows(split, seed=seed)]
+
     @cached_property
-    def files(self) -> list[Path]:
+    def all_files(self) -> list[Path]:
         """The image of every row."""
         return files_inside(Path(self.path), self.table.column(self.file), self._named())
 
@@ -92,7 +98,7 @@ class Folder(TableSource):
         """The images of some rows, from the cache."""
         names = self._named()
         return read_images(
-            [self.files[row] for row in rows],
+            [self.all_files[row] for row in rows],
             self.fitted(),
             names=[names[row] for row in rows],
             progress=self.progress,

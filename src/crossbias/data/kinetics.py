@@ -1,5 +1,6 @@
 """Kinetics-10 and Mimetics-10: actions in their usual scenes, and mimed without them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -58,6 +59,12 @@ class Kinetics10(ImageSource):
         ]
         return Listing([clip for clip, _ in clips], [target for _, target in clips])
 
+    def files(
+        self, split: str, *, root: Path | str | None = None, seed: int = 0
+    ) -> Sequence[Path] | None:
+        """A clip has no image file of its own."""
+        return None
+
     def frames(self, file: Path) -> list[Path]:
         """The eight frames of a clip."""
         return clip_files(file)
@@ -66,7 +73,7 @@ class Kinetics10(ImageSource):
         """Read the frames of every clip of one split."""
         clips = self.listed(split, root=root, seed=seed)
         frames = [frame for clip in clips.files for frame in self.frames(clip)]
-        images, digest = read_images(frames, self.fit)  # (n T, C, S, S)
+        images, digest = read_images(frames, self.fit, progress=self.progress)  # (n T, C, S, S)
         inputs = images.view(-1, FRAMES, *images.shape[1:]).transpose(1, 2)  # (n, C, T, S, S)
         return self.assembled(split, clips, inputs, digest)
 

@@ -10,12 +10,10 @@ import torch
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.images import Fit, read_images
-from crossbias.data.source import ROOT_VARIABLE, Source
+from crossbias.data.images import IMAGENET_MEAN, IMAGENET_STD, Fit, read_images
+from crossbias.data.source import ROOT_VARIABLE, Source, data_root
 from crossbias.errors import CrossbiasError
 
-IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
-IMAGENET_STD: Final = (0.229, 0.224, 0.225)
 CIFAR_MEAN: Final = (0.4914, 0.4822, 0.4465)
 CIFAR_STD: Final = (0.2023, 0.1994, 0.2010)
 
@@ -88,7 +86,7 @@ class ImageSource(Source):
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Read one split, from the cache of decoded images where it is there."""
         listing = self.listed(split, root=root, seed=seed)
-        inputs, digest = read_images(listing.files, self.fit)
+        inputs, digest = read_images(listing.files, self.fit, progress=self.progress)
         return self.assembled(split, listing, inputs, digest)
 
     def listed(self, split: str, *, root: Path | None, seed: int) -> Listing:
@@ -125,6 +123,12 @@ class ImageSource(Source):
             std=self.std,
             digest=digest,
         )
+
+    def files(
+        self, split: str, *, root: Path | str | None = None, seed: int = 0
+    ) -> Sequence[Path] | None:
+        """The image file behind each sample of a split."""
+        return self.listed(split, root=data_root(root), seed=seed).files
 
     def frames(self, file: Path) -> list[Path]:
         """The image files behind one listed file: itself, unless that is a clip."""

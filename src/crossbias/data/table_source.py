@@ -90,9 +90,7 @@ class TableSource(Source):
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """One split; ``root`` plays no part, the path says where the data lies."""
-        labels = self._labels
-        splits = splits_of(self.table, labels, **self._splitting, seed=seed)
-        rows = [row for row, found in enumerate(splits) if found == split]
+        labels, rows = self._labels, self.rows(split, seed=seed)
         inputs, digest = self.images(rows)
         grey = self.channels == 1
         data = BiasedDataset(
@@ -111,6 +109,11 @@ class TableSource(Source):
         if split == "train" and data.bias:
             report_missing_conflicts(data)
         return data
+
+    def rows(self, split: str, *, seed: int) -> list[int]:
+        """Which rows of the table are in a split."""
+        splits = splits_of(self.table, self._labels, **self._splitting, seed=seed)
+        return [row for row, found in enumerate(splits) if found == split]
 
     def fitted(self) -> Fit:
         """How the images become pixels."""

@@ -9,15 +9,19 @@ from crossbias.errors import CrossbiasError
 from crossbias.report.runs import RunFolder, read_run
 
 
-def read_runs(folders: Sequence[Path]) -> list[RunFolder]:
+def read_runs(folders: Sequence[Path], *, what: str = "report") -> list[RunFolder]:
     """Read finished runs of the same data.
+
+    Args:
+        folders: The run folders.
+        what: What is to be made of them, for messages.
 
     Raises:
         CrossbiasError: A folder is not a finished run, is damaged or named twice, or two runs
             were judged on different data and so cannot be compared.
     """
     if not folders:
-        raise CrossbiasError("a report needs at least one run folder, got none")
+        raise CrossbiasError(f"a {what} needs at least one run folder, got none")
     seen: set[Path] = set()
     for folder in folders:
         if folder.resolve() in seen:
@@ -25,11 +29,11 @@ def read_runs(folders: Sequence[Path]) -> list[RunFolder]:
         seen.add(folder.resolve())
     runs = [read_run(folder) for folder in folders]
     for run in runs[1:]:
-        _check_comparable(runs[0], run)
+        _check_comparable(runs[0], run, what)
     return runs
 
 
-def _check_comparable(first: RunFolder, other: RunFolder) -> None:
+def _check_comparable(first: RunFolder, other: RunFolder, what: str) -> None:
     """Refuse to compare numbers that were measured on different data."""
     facts: dict[str, Callable[[RunFolder], str | None]] = {
         "data set": lambda run: str(run.config["data"]["name"]),
@@ -42,8 +46,8 @@ def _check_comparable(first: RunFolder, other: RunFolder) -> None:
     for name, fact in facts.items():
         if fact(first) != fact(other):
             raise CrossbiasError(
-                f"{first.path} and {other.path} cannot share a report, they differ in {name}: "
-                f"{fact(first)} and {fact(other)}; make one report for each"
+                f"{first.path} and {other.path} cannot share a {what}, they differ in {name}: "
+                f"{fact(first)} and {fact(other)}; make one {what} for each"
             )
 
 

@@ -18,6 +18,7 @@ from crossbias.train.interrupts import Interrupts
 from crossbias.train.progress import Progress
 from crossbias.train.record import check_same_run, record_of
 from crossbias.train.result import Result
+from crossbias.verify.alignment import alignments_of
 
 
 def fit(
@@ -91,7 +92,7 @@ def train_run(
     path = run.folder.path if run.folder is not None and run.devices.is_main else None
     if run.folder is not None and path is not None:
         run.folder.save_network("model", trained.state_dict())
-    result = Result(trained, {}, path, record, train.alignment())
+    result = Result(trained, {}, path, record, alignments_of(train))
     if validation is not None:
         result.evaluate(validation)
     return result

@@ -1,9 +1,11 @@
 """Result: a trained network, and how good it is."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
@@ -11,6 +13,7 @@ from crossbias.networks.network import Network
 from crossbias.storage import write_json
 from crossbias.train.folder import RunFolder
 from crossbias.verify import Metrics, Predictions, save_predictions
+from crossbias.verify.alignment import Alignment
 from crossbias.verify.predict import metrics_of, predict
 
 
@@ -23,15 +26,24 @@ class Result:
         metrics: Metrics by split; ``fit`` fills in ``validation``, ``evaluate`` the rest.
         folder: The run folder, if there is one; of several processes only one writes it.
         config: What the run folder's ``config.json`` holds.
-        alignment: Which (target, bias) groups were aligned in the training data.
+        alignments: For every attribute, which of its values went along with which class in the
+            training data.
     """
 
     network: Network
     metrics: dict[str, Metrics]
     folder: Path | None
     config: dict[str, Any]
-    alignment: Tensor
+    alignments: Mapping[str, Alignment]
     _predictions: dict[str, Predictions] = field(default_factory=dict, repr=False)
+
+    @property
+    def alignment(self) -> Tensor:
+        """Which (target, bias) groups were aligned in the training data; no column without bias."""
+        bias = self.config["data"]["bias"]
+        if bias is not None:
+            return self.alignments[bias].aligned
+        return torch.zeros(self.network.num_classes, 0, dtype=torch.bool)
 
     def evaluate(self, *splits: BiasedDataset) -> dict[str, Metrics]:
         """Judge the network on data it was not trained on; the run folder keeps the answers.
@@ -42,7 +54,7 @@ class Result:
         for data in splits:
             answers = predict(self.network, data, pictures=True)
             self._predictions[data.split] = answers
-            self.metrics[data.split] = metrics_of(answers, data, self.alignment)
+            self.metrics[data.split] = metrics_of(answers, data, tables=self.alignments)
             self.config["data"]["hashes"][data.split] = data.hash
         if self.folder is not None:
             folder = RunFolder(self.folder)

@@ -1,20 +1,79 @@
-"""How good a model is, group by group, with intervals: counts, metrics, stored predictions."""
+"""How good a model is, group by group, with intervals: from stored predictions alone."""
 
+from crossbias.verify.accuracies import (
+    aligned,
+    by_group,
+    class_averaged,
+    conflicting,
+    overall,
+    per_class,
+    unbiased,
+    worst_group,
+)
+from crossbias.verify.calibration import calibration_by_group, calibration_error
+from crossbias.verify.cells import Cells
+from crossbias.verify.corruption import mean_corruption_accuracy
 from crossbias.verify.counts import count
+from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.groups import Group
-from crossbias.verify.intervals import NO_SAMPLES, Estimate, mean_of_groups, wilson
+from crossbias.verify.intervals import (
+    NO_SAMPLES,
+    Estimate,
+    mean_of_dependent,
+    mean_of_groups,
+    wilson,
+)
 from crossbias.verify.metrics import Metrics
-from crossbias.verify.predictions import Predictions, load_predictions, save_predictions
+from crossbias.verify.over_seeds import Spread, over_seeds
+from crossbias.verify.paired import McNemar, check_same_samples, mcnemar, paired_difference
+from crossbias.verify.predictions import Predictions
+from crossbias.verify.protocols import biased, majority, minority, populated, texture_unbiased
+from crossbias.verify.rates import Rates, rates_by_source
+from crossbias.verify.small import MIN_SAMPLES, small_group_warning, small_groups
+from crossbias.verify.stored import load_predictions, save_predictions
+from crossbias.verify.weights import WEIGHTS
 
 __all__ = [
+    "MIN_SAMPLES",
     "NO_SAMPLES",
+    "WEIGHTS",
+    "Cells",
     "Estimate",
     "Group",
+    "McNemar",
     "Metrics",
     "Predictions",
+    "Rates",
+    "Spread",
+    "aligned",
+    "biased",
+    "by_group",
+    "calibration_by_group",
+    "calibration_error",
+    "check_same_samples",
+    "class_averaged",
+    "conflicting",
     "count",
+    "demographic_parity_gap",
+    "equalized_odds_gap",
     "load_predictions",
+    "majority",
+    "mcnemar",
+    "mean_corruption_accuracy",
+    "mean_of_dependent",
     "mean_of_groups",
+    "minority",
+    "over_seeds",
+    "overall",
+    "paired_difference",
+    "per_class",
+    "populated",
+    "rates_by_source",
     "save_predictions",
+    "small_group_warning",
+    "small_groups",
+    "texture_unbiased",
+    "unbiased",
     "wilson",
+    "worst_group",
 ]

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from statistics import NormalDist
 from typing import Any, Final, NamedTuple
 
 
 class Estimate(NamedTuple):
-    """A proportion estimated from ``n`` samples, with the limits of its interval.
+    """A number estimated from ``n`` samples, mostly a proportion, with its interval's limits.
 
     Where there are no samples, ``n`` is 0 and the three numbers are NaN; in JSON, null.
     """
@@ -94,10 +95,34 @@ def mean_of_groups(
     return Estimate(value, low, high, sum(n for _, n in groups))
 
 
+def mean_of_dependent(estimates: Sequence[Estimate]) -> Estimate:
+    """The mean of estimates whose samples may be the same or depend on each other.
+
+    Its limits are the means of theirs: the standard deviation of a mean is never more than the
+    mean of the standard deviations, however the estimates depend. For independent ones, use
+    ``mean_of_groups``, which is narrower. Estimates without samples are left out.
+
+    >>> mean_of_dependent([Estimate(0.5, 0.25, 0.75, 10), Estimate(1.0, 0.75, 1.0, 10), NO_SAMPLES])
+    Estimate(value=0.75, low=0.5, high=0.875, n=20)
+    """
+    present = [estimate for estimate in estimates if estimate.n]
+    if not present:
+        return NO_SAMPLES
+    value, low, high = (
+        sum(column) / len(present) for column in list(zip(*present, strict=True))[:3]
+    )
+    return Estimate(value, low, high, sum(estimate.n for estimate in present))
+
+
 def _limits(value: float, n: float, confidence: float) -> tuple[float, float]:
     """Wilson's limits of a proportion seen in ``n`` samples, which need not be a whole number."""
-    z = NormalDist().inv_cdf((1 + confidence) / 2)  # 1.96 for 95 %
+    z = _normal_quantile((1 + confidence) / 2)  # 1.96 for 95 %
     center = (value + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z * math.sqrt(value * (1 - value) / n + (z / (2 * n)) ** 2) / (1 + z**2 / n)
     # The limits touch 0 and 1 exactly where the proportion does; rounding would miss them.
     return 0.0 if value == 0 else center - half, 1.0 if value == 1 else center + half
+
+
+@cache
+def _normal_quantile(probability: float) -> float:
+    return NormalDist().inv_cdf(probability)

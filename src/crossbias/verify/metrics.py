@@ -1,14 +1,18 @@
 """Metrics: what is reported of one split, every number with its interval."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.verify import accuracies
+from crossbias.verify.cells import Cells
 from crossbias.verify.groups import Group
-from crossbias.verify.intervals import Estimate, mean_of_groups, wilson
+from crossbias.verify.intervals import Estimate
+from crossbias.verify.small import small_group_warning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +35,16 @@ class Metrics:
         classes: Names of the classes.
         biases: Names of the bias values.
         aligned_groups: For each class, for each bias value, whether the group is aligned.
+        class_averaged: Mean over the classes that have samples, each counting the same; None in
+            files that were written before it existed.
+        calibration: The expected calibration error over all samples; None where only answers
+            were counted and no probabilities stored.
+        group_calibration: That of each group, in the order of ``groups``; empty likewise, and
+            where there are too many groups.
+        demographic_parity: The demographic-parity gap between bias values; None likewise.
+        equalized_odds: The equalized-odds gap between bias values; None likewise.
+        attributes: For each attribute of the data that is not the bias, the metrics with respect
+            to it, which have no further attributes.
     """
 
     overall: Estimate
@@ -43,12 +57,18 @@ class Metrics:
     classes: tuple[str, ...]
     biases: tuple[str, ...]
     aligned_groups: tuple[tuple[bool, ...], ...]
+    class_averaged: Estimate | None = None
+    calibration: Estimate | None = None
+    group_calibration: tuple[Estimate, ...] = ()
+    demographic_parity: Estimate | None = None
+    equalized_odds: Estimate | None = None
+    attributes: Mapping[str, "Metrics"] = field(default_factory=dict)
 
     @classmethod
     def from_counts(
         cls, counts: Tensor, *, alignment: Tensor, classes: Sequence[str], biases: Sequence[str]
     ) -> "Metrics":
-        """Everything that is reported, from the counts alone.
+        """The accuracies, from the counts alone.
 
         Args:
             counts: ``(classes, biases + 1, classes)``, summed over batches and processes, as
@@ -57,28 +77,24 @@ class Metrics:
             classes: Names of the classes.
             biases: Names of the bias values; none where there is no bias attribute.
         """
-        _check(counts, alignment, len(classes), len(biases))
-        counts, aligned = counts.cpu(), alignment.cpu()
-        total = counts.sum(2)  # (classes, biases + 1)
-        correct = counts.diagonal(dim1=0, dim2=2).T  # (classes, biases + 1)
-        right, known = correct[:, :-1], total[:, :-1]  # (classes, biases), bias known
-        labeled = bool(known.any())
-        groups = tuple(
-            Group(target, bias, _accuracy(right[row, column], known[row, column]))
-            for row, target in enumerate(classes)
-            for column, bias in enumerate(biases)
-        )
+        names = {"classes": classes, "biases": biases}
+        return cls.from_cells(Cells.from_counts(counts, alignment=alignment, **names))
+
+    @classmethod
+    def from_cells(cls, cells: Cells) -> "Metrics":
+        """The accuracies, from the cells alone."""
         return cls(
-            overall=_accuracy(correct, total),
-            aligned=_accuracy(right[aligned], known[aligned]) if labeled else None,
-            conflicting=_accuracy(right[~aligned], known[~aligned]) if labeled else None,
-            unbiased=_mean(right, known) if labeled else None,
-            worst_group=_worst(groups) if labeled else None,
-            per_class=tuple(map(_accuracy, correct, total)),
-            groups=groups,
-            classes=tuple(classes),
-            biases=tuple(biases),
-            aligned_groups=tuple(map(tuple, aligned.tolist())),
+            overall=accuracies.overall(cells),
+            aligned=accuracies.aligned(cells) if cells.labeled else None,
+            conflicting=accuracies.conflicting(cells) if cells.labeled else None,
+            unbiased=accuracies.unbiased(cells) if cells.labeled else None,
+            worst_group=accuracies.worst_group(cells) if cells.labeled else None,
+            per_class=accuracies.per_class(cells),
+            groups=accuracies.by_group(cells),
+            classes=cells.classes,
+            biases=cells.biases,
+            aligned_groups=tuple(map(tuple, cells.alignment.tolist())),
+            class_averaged=accuracies.class_averaged(cells),
         )
 
     @property
@@ -87,6 +103,30 @@ class Metrics:
         cells, width = [group.accuracy for group in self.groups], len(self.biases)
         rows = range(len(self.classes))
         return tuple(tuple(cells[row * width : (row + 1) * width]) for row in rows)
+
+    @property
+    def cells(self) -> Cells:
+        """The samples and right answers that the accuracies were computed from."""
+        shape = (len(self.classes), len(self.biases))
+        total, correct = (part.view(shape) for part in _counted([g.accuracy for g in self.groups]))
+        of_class = [part[:, None] for part in _counted(self.per_class)]
+        # What a class has beyond its groups are the samples of unknown bias.
+        rest = [
+            whole - part.sum(1, keepdim=True)
+            for whole, part in zip(of_class, (total, correct), strict=True)
+        ]
+        return Cells(
+            correct=torch.cat([correct, rest[1]], dim=1),
+            total=torch.cat([total, rest[0]], dim=1),
+            alignment=torch.tensor(self.aligned_groups, dtype=torch.bool).view(shape),
+            classes=self.classes,
+            biases=self.biases,
+        )
+
+    @property
+    def warning(self) -> str | None:
+        """What to know before reading the numbers of groups; None where all are large enough."""
+        return small_group_warning(self.groups)
 
     def summary(self) -> dict[str, float]:
         """The accuracies as plain numbers; those that need bias labels only where there are any."""
@@ -109,7 +149,13 @@ class Metrics:
             "classes": list(self.classes),
             "biases": list(self.biases),
             "aligned_groups": [list(row) for row in self.aligned_groups],
+            **{name: part.to_json() if part else None for name, part in self._added().items()},
+            "group_calibration": [error.to_json() for error in self.group_calibration],
+            "attributes": {name: metrics.to_json() for name, metrics in self.attributes.items()},
         }
+
+    def _added(self) -> dict[str, Estimate | None]:
+        return {name: getattr(self, name) for name in _ADDED}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Metrics":
@@ -128,8 +174,15 @@ class Metrics:
                 classes=tuple(value["classes"]),
                 biases=tuple(value["biases"]),
                 aligned_groups=tuple(map(tuple, value["aligned_groups"])),
+                **{n: value.get(n) and Estimate.from_json(value[n]) for n in _ADDED},
+                group_calibration=tuple(
+                    map(Estimate.from_json, value.get("group_calibration", ()))
+                ),
+                attributes={
+                    name: cls.from_json(part) for name, part in value.get("attributes", {}).items()
+                },
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CrossbiasError(f"these are not metrics of a split: {error!r}") from error
         rows, columns = len(metrics.classes), len(metrics.biases)
         widths = [len(row) for row in metrics.aligned_groups]
@@ -140,26 +193,12 @@ class Metrics:
 
 
 _NEED_LABELS = ("aligned", "conflicting", "unbiased")
+_ADDED = ("class_averaged", "calibration", "demographic_parity", "equalized_odds")
+"""Estimates that files written by version 0.1.0 lack."""
 
 
-def _check(counts: Tensor, alignment: Tensor, num_classes: int, num_biases: int) -> None:
-    if counts.shape != (num_classes, num_biases + 1, num_classes) or (
-        alignment.shape != (num_classes, num_biases)
-    ):
-        raise ValueError(
-            f"counts {tuple(counts.shape)} and alignment {tuple(alignment.shape)} do not fit "
-            f"{num_classes} classes and {num_biases} bias values"
-        )
-
-
-def _accuracy(correct: Tensor, total: Tensor) -> Estimate:
-    return wilson(int(correct.sum()), int(total.sum()))
-
-
-def _mean(correct: Tensor, total: Tensor) -> Estimate:
-    return mean_of_groups(correct.flatten().tolist(), total.flatten().tolist())
-
-
-def _worst(groups: Iterable[Group]) -> Group:
-    present = (group for group in groups if group.accuracy.n)
-    return min(present, key=lambda group: group.accuracy.value)
+def _counted(estimates: Sequence[Estimate]) -> tuple[Tensor, Tensor]:
+    """Samples and right answers behind some accuracies, each (estimates,)."""
+    total = torch.tensor([each.n for each in estimates], dtype=torch.int64)
+    correct = [round(each.value * each.n) if each.n else 0 for each in estimates]
+    return total, torch.tensor(correct, dtype=torch.int64)

@@ -1,5 +1,8 @@
 """One pass of a network over a split."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -8,6 +11,7 @@ from crossbias.data.loader import Loader
 from crossbias.data.order import batches
 from crossbias.networks.network import Network
 from crossbias.types import UNKNOWN
+from crossbias.verify.alignment import Alignment, alignments_of
 from crossbias.verify.metrics import Metrics
 from crossbias.verify.predictions import Predictions
 
@@ -44,29 +48,45 @@ def predict(network: Network, data: BiasedDataset, *, pictures: bool = False) ->
     )
 
 
-def evaluate(network: Network, data: BiasedDataset, *, alignment: Tensor | None = None) -> Metrics:
+def evaluate(
+    network: Network,
+    data: BiasedDataset,
+    *,
+    alignment: Tensor | None = None,
+    training: BiasedDataset | None = None,
+) -> Metrics:
     """Accuracies of a network on a split, overall and by group, with intervals.
 
     Args:
         network: The classifier.
         data: The split.
-        alignment: Which groups are aligned, from the training data (``train.alignment()``); the
-            split's own if not given, which for an unbiased split without a declared table says
-            nothing.
+        alignment: Which groups are aligned, from the training data (``train.alignment()``).
+        training: The training data itself, which tells it for every attribute. Left out with
+            ``alignment``, the split's own counts decide, which for an unbiased split without a
+            declared table says nothing.
     """
-    return metrics_of(predict(network, data), data, alignment)
+    tables = alignments_of(training) if training is not None else None
+    return metrics_of(predict(network, data), data, alignment, tables)
 
 
 def metrics_of(
-    predictions: Predictions, data: BiasedDataset, alignment: Tensor | None = None
+    predictions: Predictions,
+    data: BiasedDataset,
+    alignment: Tensor | None = None,
+    tables: Mapping[str, Alignment] | None = None,
 ) -> Metrics:
-    """The metrics of stored predictions on the split they were made for."""
-    return predictions.metrics(
-        bias=data.bias,
-        alignment=data.alignment() if alignment is None else alignment,
-        classes=data.classes,
-        values=data.values[data.bias] if data.bias else (),
-    )
+    """The metrics of stored predictions on the split they were made for, for every attribute."""
+    tables = {**alignments_of(data), **(tables or {})}
+    if alignment is not None and data.bias is not None:
+        tables[data.bias] = Alignment(data.values[data.bias], alignment)
+
+    def of(bias: str | None) -> Metrics:
+        values = data.values[bias] if bias else ()
+        table = tables[bias].of(values) if bias else torch.zeros(data.num_classes, 0) > 0
+        return predictions.metrics(bias=bias, alignment=table, classes=data.classes, values=values)
+
+    others = {name: of(name) for name in data.attributes if name != data.bias}
+    return replace(of(data.bias), attributes=others)
 
 
 def _rows_to_show(data: BiasedDataset) -> Tensor:

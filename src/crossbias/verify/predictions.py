@@ -1,22 +1,26 @@
 """Predictions: what a model answered, stored once, so that every number can be computed again."""
 
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest
-from crossbias.storage import write_atomically
 from crossbias.types import UNKNOWN
+from crossbias.verify.calibration import calibration_by_group, calibration_error
+from crossbias.verify.cells import Cells
 from crossbias.verify.counts import count
+from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.metrics import Metrics
+
+MOST_RATES: Final = 200_000
+"""Gaps are left out where there are more rates than this: the largest of them would be noise."""
+
+MOST_GROUPS: Final = 500
+"""Calibration by group is left out where there are more groups."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,79 +74,44 @@ class Predictions:
         Raises:
             CrossbiasError: There is no such attribute.
         """
-        if bias is not None and bias not in self.attributes:
+        cells = self.cells(bias=bias, alignment=alignment, classes=classes, values=values)
+        return replace(Metrics.from_cells(cells), **self._reliability(bias, cells))
+
+    def cells(
+        self, *, bias: str | None, alignment: Tensor, classes: Sequence[str], values: Sequence[str]
+    ) -> Cells:
+        """The samples and right answers of each (class, value) pair; arguments as ``metrics``."""
+        return Cells.from_answers(
+            *(self.target, self.attribute(bias), self.answers),
+            alignment=alignment, classes=classes, values=values,
+        )  # fmt: skip
+
+    def attribute(self, name: str | None) -> Tensor:
+        """One attribute of every sample, (n,); ``UNKNOWN`` where not known, or for None.
+
+        Raises:
+            CrossbiasError: There is no such attribute.
+        """
+        if name is None:
+            return torch.full_like(self.target, UNKNOWN)
+        if name not in self.attributes:
             raise CrossbiasError(
-                f"the predictions have no attribute {bias!r}{closest(bias, self.attributes)}; "
+                f"the predictions have no attribute {name!r}{closest(name, self.attributes)}; "
                 f"their attributes are: {', '.join(self.attributes) or 'none'}"
             )
-        unknown = torch.full_like(self.target, UNKNOWN)
-        biases = unknown if bias is None else self.attributes[bias]
-        sizes = {"num_classes": len(classes), "num_biases": len(values)}
-        counts = count(self.target, biases, self.answers, **sizes)
-        return Metrics.from_counts(counts, alignment=alignment, classes=classes, biases=values)
+        return self.attributes[name]
 
-
-def save_predictions(path: Path, splits: Mapping[str, Predictions]) -> None:
-    """Write the predictions of several splits to one ``.npz`` file, whole or not at all.
-
-    The arrays are named ``split/index``, ``split/target``, ``split/probabilities``,
-    ``split/attributes/NAME`` and, with pictures, ``split/pictures`` and ``split/picture_rows``.
-    """
-    arrays: dict[str, Any] = {}
-    for split, predictions in splits.items():
-        if "/" in split:
-            raise ValueError(f"a split's name must not hold a slash, got {split!r}")
-        arrays |= {f"{split}/{name}": t.numpy() for name, t in _tensors(predictions).items()}
-    write_atomically(path, lambda file: np.savez_compressed(file, **arrays))
-
-
-def load_predictions(path: Path) -> dict[str, Predictions]:
-    """Read what ``save_predictions`` wrote; nothing in the file is executed.
-
-    Raises:
-        CrossbiasError: The file is missing or damaged.
-    """
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            tensors = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-        splits: dict[str, dict[str, Tensor]] = {}
-        for name, tensor in tensors.items():
-            split, _, rest = name.partition("/")
-            splits.setdefault(split, {})[rest] = tensor
-        return {split: _predictions(parts) for split, parts in splits.items()}
-    except FileNotFoundError:
-        raise CrossbiasError(f"{path} does not exist") from None
-    except _UNREADABLE as error:
-        raise CrossbiasError(f"{path} does not hold readable predictions: {error}") from error
-
-
-_UNREADABLE = (
-    *(OSError, EOFError, ValueError, TypeError, RuntimeError),
-    *(zipfile.BadZipFile, zlib.error),
-)
-"""What a damaged ``.npz`` file makes zipfile, zlib, numpy and torch raise."""
-
-
-def _tensors(predictions: Predictions) -> dict[str, Tensor]:
-    """The stored tensors by name, without the split."""
-    tensors = {
-        "index": predictions.index,
-        "target": predictions.target,
-        "probabilities": predictions.probabilities,
-        "pictures": predictions.pictures,
-        "picture_rows": predictions.picture_rows,
-    }
-    tensors |= {f"attributes/{name}": column for name, column in predictions.attributes.items()}
-    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
-
-
-def _predictions(tensors: Mapping[str, Tensor]) -> Predictions:
-    """The inverse of ``_tensors``."""
-    prefix = "attributes/"
-    attributes = {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }
-    named = {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
-    return Predictions(attributes=attributes, **named)
+    def _reliability(self, bias: str | None, cells: Cells) -> dict[str, Any]:
+        """What the cells do not tell: calibration, and gaps between the bias values' answers."""
+        biases = self.attribute(bias)
+        sizes = {"num_classes": len(cells.classes), "num_biases": len(cells.biases)}
+        groups = len(cells.classes) * len(cells.biases)
+        found: dict[str, Any] = {"calibration": calibration_error(self.probabilities, self.target)}
+        if cells.labeled and groups <= MOST_GROUPS:
+            by_group = calibration_by_group(self.probabilities, self.target, biases, **sizes)
+            found["group_calibration"] = tuple(error for row in by_group for error in row)
+        if cells.labeled and groups * len(cells.classes) <= MOST_RATES:
+            counts = count(self.target, biases, self.answers, **sizes)
+            found["demographic_parity"] = demographic_parity_gap(counts)
+            found["equalized_odds"] = equalized_odds_gap(counts)
+        return found

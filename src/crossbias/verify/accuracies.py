@@ -1,0 +1,73 @@
+"""The accuracies that are reported of every run, one function of the cells each."""
+
+import numpy as np
+from torch import Tensor
+
+from crossbias.verify.cells import Cells
+from crossbias.verify.groups import Group
+from crossbias.verify.intervals import NO_SAMPLES, Estimate, mean_of_groups, wilson
+
+
+def overall(cells: Cells) -> Estimate:
+    """Accuracy over all samples, whether their bias is known or not."""
+    return accuracy(cells.correct, cells.total)
+
+
+def aligned(cells: Cells) -> Estimate:
+    """Accuracy over the samples of aligned groups."""
+    return accuracy(cells.correct[:, :-1][cells.alignment], cells.total[:, :-1][cells.alignment])
+
+
+def conflicting(cells: Cells) -> Estimate:
+    """Accuracy over the samples of all groups that are not aligned."""
+    return accuracy(cells.correct[:, :-1][~cells.alignment], cells.total[:, :-1][~cells.alignment])
+
+
+def unbiased(cells: Cells) -> Estimate:
+    """Mean over the groups that have samples, each counting the same."""
+    return mean_accuracy(cells.correct[:, :-1], cells.total[:, :-1])
+
+
+def per_class(cells: Cells) -> tuple[Estimate, ...]:
+    """Accuracy over all samples of each class, its recall."""
+    return tuple(map(wilson, cells.correct.sum(1).tolist(), cells.total.sum(1).tolist()))
+
+
+def class_averaged(cells: Cells) -> Estimate:
+    """Mean over the classes that have samples, each counting the same; scikit-learn's balanced."""
+    return mean_accuracy(cells.correct.sum(1), cells.total.sum(1))
+
+
+def by_group(cells: Cells) -> tuple[Group, ...]:
+    """Every (target, bias) pair, empty ones too, class by class."""
+    right, known = cells.correct[:, :-1].tolist(), cells.total[:, :-1].tolist()
+    return tuple(
+        Group(target, bias, wilson(right[row][column], known[row][column]))
+        for row, target in enumerate(cells.classes)
+        for column, bias in enumerate(cells.biases)
+    )
+
+
+def worst_group(cells: Cells) -> Group:
+    """The group with the lowest accuracy; of equals, the first by class and then bias value.
+
+    Its interval is that of the group by itself: it does not know that the group was picked for
+    being lowest. Where no bias is known, the group has no name and ``NO_SAMPLES``.
+    """
+    right, known = cells.correct[:, :-1].numpy(), cells.total[:, :-1].numpy()
+    if not known.any():
+        return Group("", "", NO_SAMPLES)
+    rates = np.where(known > 0, right / np.maximum(known, 1), np.inf)
+    row, column = np.unravel_index(rates.argmin(), rates.shape)  # the first of equals
+    lowest = wilson(int(right[row, column]), int(known[row, column]))
+    return Group(cells.classes[row], cells.biases[column], lowest)
+
+
+def accuracy(correct: Tensor, total: Tensor) -> Estimate:
+    """The accuracy over all samples of some cells together."""
+    return wilson(int(correct.sum()), int(total.sum()))
+
+
+def mean_accuracy(correct: Tensor, total: Tensor) -> Estimate:
+    """The mean of the accuracies of some cells."""
+    return mean_of_groups(correct.flatten().tolist(), total.flatten().tolist())

@@ -1,0 +1,94 @@
+"""Whether a model is right as often as its probabilities say, overall and group by group."""
+
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossbias.types import UNKNOWN
+from crossbias.verify.bootstrap import Counts, Draws, deviations, generator_of, within
+from crossbias.verify.intervals import NO_SAMPLES, Estimate
+from crossbias.verify.small import MIN_SAMPLES
+
+BINS: Final = 15
+"""Of equal width, as in Guo et al. (ICML 2017)."""
+
+
+def calibration_error(probabilities: Tensor, targets: Tensor) -> Estimate:
+    """The expected calibration error (Guo et al., ICML 2017, equation 3).
+
+        sum over bins of (samples in the bin / n) |accuracy in the bin - mean confidence in it|
+
+    Confidence is the largest probability. Noise alone makes the error positive, the more so the
+    fewer samples there are; the interval takes that into account, the value does not.
+
+    Args:
+        probabilities: ``(n, classes)``, the model's softmax.
+        targets: ``(n,)`` class numbers.
+
+    Returns:
+        The error. Its interval resamples how many samples fall into each bin, right and wrong;
+        of fewer than ``MIN_SAMPLES`` samples it is everything from 0 to 1.
+    """
+    confidence, answers = probabilities.max(1)
+    return _error(confidence, answers == targets)
+
+
+def calibration_by_group(
+    probabilities: Tensor, targets: Tensor, biases: Tensor, *, num_classes: int, num_biases: int
+) -> tuple[tuple[Estimate, ...], ...]:
+    """The calibration error of each (target, bias) group.
+
+    Args:
+        probabilities: ``(n, classes)``, the model's softmax.
+        targets: ``(n,)`` class numbers.
+        biases: ``(n,)`` bias values, ``UNKNOWN`` where not known: in no group.
+        num_classes: Number of classes, present or not.
+        num_biases: Number of bias values, present or not.
+
+    Returns:
+        For each class, for each bias value, the error within the group; ``NO_SAMPLES`` where it
+        is empty.
+    """
+    cell = torch.where(biases == UNKNOWN, UNKNOWN, targets * num_biases + biases)
+    order = torch.argsort(cell, stable=True)
+    edges = torch.searchsorted(cell[order], torch.arange(num_classes * num_biases + 1)).tolist()
+    confidence, answers = probabilities[order].max(1)
+    right = answers == targets[order]
+    parts = [slice(start, stop) for start, stop in pairwise(edges)]
+    errors = [_error(confidence[part], right[part]) for part in parts]
+    starts = range(0, num_classes * num_biases, max(num_biases, 1))
+    return tuple(tuple(errors[start : start + num_biases]) for start in starts)
+
+
+def _error(confidence: Tensor, right: Tensor) -> Estimate:
+    if not len(right):
+        return NO_SAMPLES
+    counts, means = _binned(confidence, right)
+    value = float(_errors((counts / len(right))[None], means)[0])
+    if len(right) < MIN_SAMPLES:
+        return Estimate(value, 0.0, 1.0, len(right))
+    off = deviations(counts.reshape(1, -1), generator_of("calibration"))
+    return within(value, _errors(off.reshape(-1, *counts.shape), means), len(right))
+
+
+def _binned(confidence: Tensor, right: Tensor) -> tuple[Counts, Draws]:
+    """Samples and mean confidence of each bin that has any, wrong and right apart, (bins, 2)."""
+    # A bin holds its upper edge, so that a confidence of 1 is in the last.
+    place = (confidence.double() * BINS).ceil().long().clamp(1, BINS) - 1
+    category = place * 2 + right.long()
+    counts = torch.bincount(category, minlength=2 * BINS).view(BINS, 2)
+    sums = torch.bincount(category, weights=confidence.double(), minlength=2 * BINS).view(BINS, 2)
+    of_bin = sums.sum(1, keepdim=True) / counts.sum(1, keepdim=True)
+    means = torch.where(counts > 0, sums / counts, of_bin)
+    used = counts.any(1)
+    return counts[used].numpy(), means[used].numpy()
+
+
+def _errors(shares: Draws, means: Draws) -> Draws:
+    """The calibration error of each (bins, 2) table of shares of all samples."""
+    # A bin adds |share of right answers - share-weighted confidence|: equation 3 multiplied out.
+    errors: Draws = np.abs(shares[:, :, 1] - (shares * means).sum(2)).sum(1)
+    return errors

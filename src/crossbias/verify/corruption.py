@@ -1,0 +1,46 @@
+"""Accuracy on corrupted copies of a test set, as on ImageNet-C."""
+
+import torch
+from torch import Tensor
+
+from crossbias.types import UNKNOWN
+from crossbias.verify.intervals import Estimate, mean_of_dependent, wilson
+from crossbias.verify.predictions import Predictions
+
+
+def mean_corruption_accuracy(
+    predictions: Predictions, *, corruption: str = "corruption", severity: str = "severity"
+) -> Estimate:
+    """The mean over corruptions of the mean over their severities (Hendrycks & Dietterich 2019).
+
+    This is the accuracy that ReBias reports, one minus the unnormalized corruption error; it is
+    not divided by AlexNet's.
+
+    Args:
+        predictions: The answers to all copies; samples whose corruption or severity is
+            ``UNKNOWN``, such as the clean ones, are left out.
+        corruption: The attribute that says what was done to a sample.
+        severity: The attribute that says how strongly.
+
+    Returns:
+        The mean. Its limits are the means of the limits of all (corruption, severity) cells,
+        which hold although the copies show the same pictures.
+
+    Raises:
+        CrossbiasError: There is no such attribute.
+    """
+    kind, level = predictions.attribute(corruption), predictions.attribute(severity)
+    right = predictions.answers == predictions.target
+    known = (kind != UNKNOWN) & (level != UNKNOWN)
+    return mean_of_dependent(
+        [_over_severities(right[rows], level[rows]) for rows in _rows_of_each(kind, known)]
+    )
+
+
+def _over_severities(right: Tensor, level: Tensor) -> Estimate:
+    cells = [right[rows] for rows in _rows_of_each(level, torch.ones_like(right))]
+    return mean_of_dependent([wilson(int(cell.sum()), len(cell)) for cell in cells])
+
+
+def _rows_of_each(numbers: Tensor, wanted: Tensor) -> list[Tensor]:
+    return [(numbers == number) & wanted for number in sorted(set(numbers[wanted].tolist()))]

@@ -1,0 +1,67 @@
+"""Gaps between groups as fairness research has them, for any number of classes."""
+
+import numpy as np
+from torch import Tensor
+
+from crossbias.verify.bootstrap import REPLICATES, Draws, deviations, generator_of, within
+from crossbias.verify.intervals import NO_SAMPLES, Estimate
+
+
+def demographic_parity_gap(counts: Tensor) -> Estimate:
+    """How much the answers depend on the bias: 0 where they do not.
+
+        max over k of (max over b of P(answer k | bias b) - min over b of P(answer k | bias b))
+
+    With two classes it is fairlearn's ``demographic_parity_difference``. A perfect model has a
+    gap too where the bias goes along with the class in the split.
+
+    Args:
+        counts: ``(classes, biases + 1, classes)``, as ``verify.count`` makes them. Samples of
+            unknown bias are left out, and so are bias values without samples.
+
+    Returns:
+        The gap, its interval by resampling the samples of each bias value; ``NO_SAMPLES`` where
+        fewer than two bias values have samples.
+    """
+    return _gap(counts[:, :-1].sum(0, keepdim=True), "demographic parity")
+
+
+def equalized_odds_gap(counts: Tensor) -> Estimate:
+    """How much the answers to a class depend on the bias: 0 where they do not.
+
+        max over y, k of (max over b of P(k | y, b) - min over b of P(k | y, b))
+
+    With two classes it is fairlearn's ``equalized_odds_difference``: the larger of the gaps
+    between true and between false positive rates. A perfect model has none.
+
+    Args:
+        counts: As for ``demographic_parity_gap``. A group without samples is left out.
+
+    Returns:
+        The gap, its interval by resampling the samples of each group; ``NO_SAMPLES`` where no
+        class has samples of two bias values.
+    """
+    return _gap(counts[:, :-1], "equalized odds")
+
+
+def _gap(counts: Tensor, purpose: str) -> Estimate:
+    """The largest range of an answer's rate over bias values, from (strata, biases, answers)."""
+    value, used, generator = 0.0, 0, generator_of(purpose)
+    distances = np.zeros(REPLICATES)
+    for table in counts.cpu().numpy():
+        present = table[table.sum(1) > 0]
+        if len(present) < 2:
+            continue
+        given = present[:, present.any(0)]  # answers never given have no gap
+        rates = given / given.sum(1, keepdims=True)
+        value = max(value, float(_largest_range(rates[None])[0]))
+        # The range is a norm of differences between bias values, as ``within`` needs it.
+        distances = np.maximum(distances, _largest_range(deviations(given, generator)))
+        used += int(given.sum())
+    return within(value, distances, used) if used else NO_SAMPLES
+
+
+def _largest_range(rates: Draws) -> Draws:
+    """For each (biases, answers) table of rates, the largest range of a column."""
+    largest: Draws = np.ptp(rates, axis=1).max(1)
+    return largest

@@ -1,0 +1,103 @@
+"""Two models on the same samples: what differs, and whether it is more than chance."""
+
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from crossbias.errors import CrossbiasError
+from crossbias.verify.bootstrap import (
+    REPLICATES,
+    Counts,
+    Draws,
+    generator_of,
+    percentile,
+    resampled,
+)
+from crossbias.verify.intervals import NO_SAMPLES, Estimate
+from crossbias.verify.predictions import Predictions
+
+_CHUNK = 256  # cells resampled at once
+
+
+class McNemar(NamedTuple):
+    """The samples on which two models differ, and the exact test of whether that is chance."""
+
+    only_first: int  # samples that only the first answers rightly
+    only_second: int
+    p: float  # two-sided
+
+
+def check_same_samples(first: Predictions, second: Predictions) -> None:
+    """Refuse predictions for different samples, or in another order.
+
+    Raises:
+        CrossbiasError: They cannot be compared sample by sample.
+    """
+    if not (first.index.equal(second.index) and first.target.equal(second.target)):
+        raise CrossbiasError(
+            f"these predictions are for different samples ({len(first.target)} and "
+            f"{len(second.target)}); compare models on the same split of the same data"
+        )
+
+
+def mcnemar(first: Tensor, second: Tensor) -> McNemar:
+    """McNemar's exact test (1947): under chance, each difference is the toss of a coin.
+
+    Args:
+        first: ``(n,)`` bool, whether the first model is right on each sample.
+        second: The same of the second model.
+
+    >>> import torch
+    >>> first, second = torch.ones(10) > 0, torch.arange(10) > 5
+    >>> mcnemar(first, second)
+    McNemar(only_first=6, only_second=0, p=0.03125)
+    """
+    only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
+    tosses, fewer = only_first + only_second, min(only_first, only_second)
+    ways = term = 1
+    for k in range(1, fewer + 1):
+        term = term * (tosses - k + 1) // k  # the binomial coefficient, exactly
+        ways += term
+    return McNemar(only_first, only_second, min(1.0, 2 * ways / 2**tosses))
+
+
+def paired_difference(first: Tensor, second: Tensor, *, cell: Tensor, weights: Tensor) -> Estimate:
+    """How much higher a weighted accuracy is with the second model, on the same samples.
+
+        sum over cells c of weights[c] * mean over the samples of c of (second - first)
+
+    Its limits are those of the paired, stratified bootstrap: samples are drawn anew within each
+    cell, with both models' answers to them.
+
+    Args:
+        first: ``(n,)`` float, how often the first model is right on each sample: 0 or 1, or the
+            mean over several trainings.
+        second: The same of the second model.
+        cell: ``(n,)`` int64, the cell of each sample.
+        weights: ``(cells,)`` float, what each cell counts; cells without samples count nothing.
+
+    Returns:
+        The difference, between -1 and 1; ``n`` counts the samples of cells that count.
+    """
+    counts, steps = _tabulated(second.double() - first.double(), cell, len(weights))
+    total = counts.sum(1)
+    used = (weights.numpy() != 0) & (total > 0)
+    if not used.any():
+        return NO_SAMPLES
+    counts, total = counts[used], total[used]
+    scale = weights.double().numpy()[used] / total  # of one sample in each cell
+    value = float(scale @ (counts @ steps))
+    draws, generator = np.zeros(REPLICATES), generator_of("paired")
+    for start in range(0, len(counts), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        draws += (resampled(counts[part], generator) @ steps) @ scale[part]
+    return percentile(value, draws, int(total.sum()))
+
+
+def _tabulated(difference: Tensor, cell: Tensor, cells: int) -> tuple[Counts, Draws]:
+    """How often each difference occurs in each cell, (cells, steps), and the differences."""
+    steps, step = np.unique(difference.numpy().round(9), return_inverse=True)
+    place = cell.numpy() * len(steps) + step.reshape(-1)
+    counts = np.bincount(place, minlength=cells * len(steps)).reshape(cells, len(steps))
+    return counts, steps

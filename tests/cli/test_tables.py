@@ -1,0 +1,48 @@
+"""What the command line prints of metrics: every attribute, warnings, and rates of two classes."""
+
+import io
+from dataclasses import replace
+
+import torch
+from rich.console import Console
+
+from crossbias.cli.tables import print_details, print_metrics
+from crossbias.verify import Metrics, Predictions
+
+
+def judged(values: tuple[str, ...] = ("here", "there")) -> Metrics:
+    """Two classes from two sources; the model answers the source, on 20 samples of each group."""
+    target = torch.tensor([0, 0, 1, 1]).repeat_interleave(20)
+    source = torch.tensor([0, 1, 0, 1]).repeat_interleave(20)
+    predictions = Predictions(
+        index=torch.arange(80), target=target, probabilities=torch.eye(2)[source],
+        attributes={"source": source, "size": target},
+    )  # fmt: skip
+    aligned, classes = torch.eye(2) > 0, ("healthy", "ill")
+    both = {
+        name: predictions.metrics(bias=name, alignment=aligned, classes=classes, values=values)
+        for name in ("source", "size")
+    }
+    return replace(both["source"], attributes={"size": both["size"]})
+
+
+def printed(show: object, *arguments: object) -> list[str]:
+    console = Console(file=io.StringIO(), width=200)
+    show(console, *arguments)
+    return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
+
+
+def test_every_attribute_has_its_row() -> None:
+    lines = printed(print_metrics, "split", {"test": judged()})
+    assert lines[2].startswith("test 50.0 [39.3, 60.7] 100.0 [91.2, 100.0] 0.0 [0.0, 8.8]")
+    assert lines[3].startswith("test, by size 50.0 [39.3, 60.7] 50.0 [39.3, 60.7] -")
+    assert len(lines) == 4  # no warning
+
+
+def test_details_have_rates_of_two_classes_by_source() -> None:
+    lines = printed(print_details, {"test": judged(("[here]", "there"))})
+    details = next(line for line in lines if line.startswith("test 50.0"))
+    assert "100.0 [" in details
+    rates = [line for line in lines if line.startswith(("test [here]", "test there"))]
+    assert rates[0].startswith("test [here] 0.0 [0.0, 16.1] 100.0 [83.9, 100.0] 50.0")
+    assert rates[1].startswith("test there 100.0 [83.9, 100.0] 0.0 [0.0, 16.1] 50.0")

@@ -1,0 +1,312 @@
+"""crossbias compare: which runs share a row, what is refused, and the files it writes."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binomtest, t
+
+from crossbias.cli import main
+from crossbias.compare import COLUMNS, compare_runs, grids_of, legend, to_csv, to_latex, to_markdown
+from crossbias.errors import CrossbiasError
+from crossbias.storage import read_json, write_json
+from crossbias.verify import Estimate, load_predictions, save_predictions
+
+WriteRun = Callable[..., Path]
+END: dict[str, Any] = {"method": "end", "paper": "EnD", "supervision": "bias labels"}
+
+
+def changed(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """The run with something else in its ``config.json``."""
+    config = read_json(folder / "config.json")
+    change(config)
+    write_json(folder / "config.json", config)
+    return folder
+
+
+def test_seeds_of_one_method_share_a_row_and_methods_do_not(write_run: WriteRun) -> None:
+    rates = [0.2, 0.3, 0.6]
+    erm = [write_run(f"erm{s}", seed=s, conflicting=rate) for s, rate in enumerate(rates)]
+    found = compare_runs([*erm, write_run("end", **END, conflicting=0.8)])
+    plain, end = found.rows
+    assert (plain.label, plain.supervision, len(plain.runs)) == ("Plain training (ERM)", "none", 3)
+    assert (end.label, end.supervision, len(end.runs)) == ("EnD", "bias labels", 1)
+    cell = plain.cells["conflicting"]
+    assert cell is not None
+    half = t.ppf(0.975, 2) * np.std(rates, ddof=1) / np.sqrt(3)
+    assert cell[:4] == pytest.approx(
+        (
+            np.mean(rates),
+            max(0, np.mean(rates) - half),
+            np.mean(rates) + half,
+            np.std(rates, ddof=1),
+        )
+    )
+    own = end.cells["conflicting"]
+    assert own is not None
+    assert own[:3] == end.judged[0].metrics.conflicting[:3]
+    assert np.isnan(own.deviation)
+    gain = found.gains["EnD"]["conflicting"]
+    assert gain.value == pytest.approx(0.8 - np.mean(rates))
+    assert gain.low < gain.value < gain.high
+    assert found.tests["EnD"] == {}  # McNemar's test is about two models
+    assert "the rows are over different numbers of seeds" in found.notes
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda config: config.update(selection="validation-accuracy"), "selection"),
+        (lambda config: config.update(supervision="kind of bias"), "supervision"),
+        (lambda config: config["train"].update(lr=0.5), "train lr 0.5"),
+        (lambda config: config["method"].update(alpha=2), "method alpha 2"),
+        (lambda config: config["data"]["hashes"].update(train="feed" * 4), "train data feedfeed"),
+        (lambda config: config["data"].update(seed=7), "data seed 7"),
+    ],
+)
+def test_runs_that_differ_in_anything_but_the_seed_have_their_own_labelled_rows(
+    write_run: WriteRun, change: Callable[[dict[str, Any]], object], word: str
+) -> None:
+    first, second = write_run("a"), changed(write_run("b", seed=1), change)
+    rows = compare_runs([first, second]).rows
+    assert [len(row.runs) for row in rows] == [1, 1]
+    assert rows[0].label != rows[1].label
+    assert word in rows[1].label
+
+
+def test_different_selection_rules_are_shown_and_noted(write_run: WriteRun) -> None:
+    folders = [write_run("a"), write_run("b", **END, selection="validation-worst-group")]
+    found = compare_runs(folders)
+    assert [row.selection for row in found.rows] == ["last", "validation-worst-group"]
+    assert "the rule by which the model was chosen" in found.notes[0]
+    assert grids_of(found)[0].header[1:4] == ("supervision", "selection", "seeds")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data": "mnist"}, "they differ in data set: glyphs and mnist"),
+        ({"classes": ("circle", "square", "moon")}, "they differ in classes"),
+        ({"hash": "beef"}, "content hash of the test split: c0ffee and beef; make one table"),
+        ({"bias": "texture"}, "bias attribute"),
+        ({"done": False}, "is not finished; finish it with: crossbias train --resume"),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_refused(
+    write_run: WriteRun, change: dict[str, Any], message: str
+) -> None:
+    folders = [write_run("a"), write_run("b", **change)]
+    with pytest.raises(CrossbiasError) as caught:
+        compare_runs(folders)
+    assert message in str(caught.value)
+
+
+def test_other_samples_under_the_same_hash_are_refused(write_run: WriteRun) -> None:
+    folders = [write_run("a"), write_run("b", **END)]
+    splits = load_predictions(folders[1] / "predictions.npz")
+    splits["test"].index.add_(1)
+    save_predictions(folders[1] / "predictions.npz", splits)
+    with pytest.raises(CrossbiasError, match="different samples"):
+        compare_runs(folders)
+
+
+def test_missing_predictions_are_named(write_run: WriteRun) -> None:
+    folder = write_run("a")
+    splits = load_predictions(folder / "predictions.npz")
+    save_predictions(folder / "predictions.npz", {"validation": splits["validation"]})
+    with pytest.raises(CrossbiasError, match="a has no predictions for its split 'test'"):
+        compare_runs([folder])
+    (folder / "predictions.npz").unlink()
+    with pytest.raises(CrossbiasError, match=r"predictions\.npz does not exist"):
+        compare_runs([folder])
+
+
+def test_the_same_training_twice_is_not_two_seeds(write_run: WriteRun) -> None:
+    with pytest.raises(CrossbiasError, match=r"a and .*b are the same training: .* seed 0 too"):
+        compare_runs([write_run("a"), write_run("b")])
+
+
+def test_one_run_each_has_mcnemars_test_on_the_same_samples(write_run: WriteRun) -> None:
+    folders = [write_run("end", **END, conflicting=0.5), write_run("erm", conflicting=0.4)]
+    found = compare_runs(folders)
+    assert found.baseline.label == "Plain training (ERM)"  # not the first
+    first, second = (
+        (part.predictions.answers == part.predictions.target).numpy()
+        for part in (found.baseline.judged[0], found.rows[0].judged[0])
+    )
+    part = found.rows[0].judged[0].predictions
+    where = (part.target != part.attributes["background"]).numpy()
+    better, worse = (second & ~first & where).sum(), (first & ~second & where).sum()
+    test = found.tests["EnD"]["conflicting"]
+    assert test[:2] == (worse, better)
+    assert test.p == pytest.approx(binomtest(int(better), int(better + worse)).pvalue)
+    gain = found.gains["EnD"]["conflicting"]
+    assert gain.value == pytest.approx((better - worse) / where.sum())
+    assert "worst_group" not in found.gains["EnD"]
+
+
+def test_every_column_equals_the_runs_own_number(write_run: WriteRun) -> None:
+    found = compare_runs([write_run("a")], columns=list(COLUMNS))
+    row = found.rows[0]
+    metrics = row.judged[0].metrics
+    for name, cell in row.cells.items():
+        own = getattr(metrics, name, None)
+        own = own if own is None or isinstance(own, Estimate) else own.accuracy
+        if own is not None:
+            assert cell is not None
+            assert cell[:3] == own[:3]
+    diagonal = [metrics.by_group[place][place].value for place in range(3)]
+    assert row.cells["biased"] is not None
+    assert row.cells["biased"].value == pytest.approx(np.mean(diagonal))
+
+
+def test_runs_without_bias_labels_have_only_what_needs_none(write_run: WriteRun) -> None:
+    for change in ({"labeled": False}, {"bias": None}):
+        name = f"a{len(change)}{next(iter(change))}"
+        found = compare_runs([write_run(name, **change), write_run(f"{name}2", **END, **change)])
+        cells = found.rows[0].cells
+        assert cells["overall"] is not None
+        assert cells["aligned"] is cells["worst_group"] is None
+        assert set(found.gains["EnD"]) == {"overall"}
+
+
+def test_a_mistyped_metric_or_attribute_is_named(write_run: WriteRun) -> None:
+    folder = write_run("a")
+    with pytest.raises(CrossbiasError, match=r"no metric 'overal' \(did you mean 'overall'\?\)"):
+        compare_runs([folder], columns=["overal"])
+    with pytest.raises(CrossbiasError, match="no metrics by attribute 'size'"):
+        compare_runs([folder], attribute="size")
+
+
+def test_another_attribute_judges_all_runs(write_run: WriteRun) -> None:
+    """Stored metrics of ``size`` under the made-up runs, where every sample is of size 0."""
+    folders = [write_run("a"), write_run("b", **END)]
+    for folder in folders:
+        stored = read_json(folder / "metrics.json")
+        by_size = load_predictions(folder / "predictions.npz")["test"].metrics(
+            bias="size",
+            alignment=torch.ones(3, 1, dtype=torch.bool),
+            classes=stored["test"]["classes"],
+            values=["one"],
+        )
+        stored["test"]["attributes"] = {"size": by_size.to_json()}
+        write_json(folder / "metrics.json", stored)
+    found = compare_runs(folders, attribute="size")
+    cells = found.rows[0].cells
+    assert found.attribute == "size"
+    assert cells["aligned"] == cells["overall"]
+    assert cells["conflicting"] is None
+
+
+HOSTILE = r"<script>|&_%$#{}~^\ *x* [a](b)"
+
+
+def test_csv_is_read_back_in_full_precision(write_run: WriteRun) -> None:
+    found = compare_runs([write_run("a"), write_run("b", method="end", paper=HOSTILE)])
+    lines = list(csv.DictReader(io.StringIO(to_csv(found))))
+    assert len(lines) == 2 * 5
+    other = next(line for line in lines if line["row"] != "Plain training (ERM)")
+    assert other["row"] == HOSTILE
+    assert float(other["value"]) == found.rows[1].cells["overall"].value
+    assert float(other["gain"]) == found.gains[HOSTILE]["overall"].value
+    assert (other["interval_over"], other["deviation"]) == ("test samples", "")
+    worst = next(line for line in lines if line["metric"] == "worst_group")
+    assert worst["gain"] == worst["p"] == ""
+
+
+def test_hostile_names_stay_names_in_markdown_and_latex(write_run: WriteRun) -> None:
+    found = compare_runs([write_run("a"), write_run("b", method="end", paper=HOSTILE)])
+    markdown = to_markdown(found)
+    rows = [line for line in markdown.splitlines() if line.startswith("|")]
+    unescaped = [line.replace("\\|", "").count("|") for line in rows]
+    assert unescaped == [10] * 4 + [7] * 3
+    assert "<script>" not in markdown.replace("\\<script>", "")
+    latex = to_latex(found)
+    body = [line for line in latex.splitlines() if not line.startswith("%")]
+    assert [line.replace("\\&", "").count("&") for line in body if line.endswith(r"\\")] == [
+        *(8, 8, 8),
+        *(5, 5),
+    ]
+    assert (
+        r"$<$script$>$|\&\_\%\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}" in latex
+    )
+
+
+def test_the_legend_says_what_the_numbers_are(write_run: WriteRun) -> None:
+    one = compare_runs([write_run("a", each=5), write_run("b", **END, each=5)])
+    words = " ".join(legend(one))
+    assert "over test samples" in words
+    assert "McNemar" in words
+    assert "9 of 9 groups have fewer than 12 samples" in words
+    several = compare_runs([write_run("c"), write_run("d", seed=1)])
+    assert "Student's" in " ".join(legend(several))
+    assert len(grids_of(several)) == 1
+
+
+@pytest.fixture
+def crossbias(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Type a command; get exit code, output and errors."""
+
+    def typed(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["crossbias", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        return int(left.value.code or 0), out, err
+
+    return typed
+
+
+Typed = Callable[..., tuple[int, str, str]]
+
+
+def test_the_command_prints_rows_and_gains(crossbias: Typed, write_run: WriteRun) -> None:
+    folders = [write_run("a"), write_run("b", **END, conflicting=0.9)]
+    beside = folders[0].parent / "report.html"
+    beside.touch()  # the shell's runs/* names it too
+    code, out, err = crossbias("compare", *folders, beside)
+    assert code == 0, err
+    words = " ".join(out.split())
+    assert "supervision selection seeds" in words
+    assert "gain over Plain training (ERM)" in words
+    assert "+70.0" in words
+    assert "p<.001" in words
+
+
+@pytest.mark.parametrize("suffix", ["csv", "md", "tex"])
+def test_the_files_name_says_the_format(
+    crossbias: Typed, write_run: WriteRun, tmp_path: Path, suffix: str
+) -> None:
+    folder, output = write_run("a"), tmp_path / f"table.{suffix}"
+    code, out, err = crossbias("compare", folder, "-o", output)
+    assert code == 0, err
+    assert "wrote" in out
+    name = {"csv": "csv", "md": "markdown", "tex": "latex"}[suffix]
+    printed = crossbias("compare", folder, "--format", name)[1]
+    assert output.read_text() == printed
+    assert json.dumps("Plain training (ERM)")[1:-1] in printed
+
+
+def test_mistakes_are_one_line_and_exit_code_2(
+    crossbias: Typed, write_run: WriteRun, tmp_path: Path
+) -> None:
+    folder, unfinished = write_run("a"), write_run("b", done=False)
+    for arguments, message in (
+        ([folder, unfinished], "not finished"),
+        ([folder, "-o", tmp_path / "table.pdf"], "would be text; name a file that ends in"),
+        ([folder, "--metric", "wurst"], "there is no metric 'wurst'"),
+        ([tmp_path / "nowhere"], "is not a run folder"),
+    ):
+        code, _, err = crossbias("compare", *arguments)
+        assert code == 2
+        assert message in err
+        assert err.count("\n") == 1

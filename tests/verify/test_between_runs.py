@@ -1,0 +1,175 @@
+"""Differences between models on the same samples, and means over seeds, against scipy."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest, bootstrap, t, ttest_1samp
+
+from crossbias.errors import CrossbiasError
+from crossbias.verify import (
+    NO_SAMPLES,
+    Predictions,
+    check_same_samples,
+    mcnemar,
+    over_seeds,
+    paired_difference,
+)
+from crossbias.verify.over_seeds import student_quantile
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 30), st.integers(0, 30))
+def test_mcnemar_equals_the_binomial_test_of_the_differences(
+    both: int, neither: int, only_first: int, only_second: int
+) -> None:
+    sizes = torch.tensor([both, neither, only_first, only_second])
+    first = torch.tensor([True, False, True, False]).repeat_interleave(sizes)
+    second = torch.tensor([True, False, False, True]).repeat_interleave(sizes)
+    found, tosses = mcnemar(first, second), only_first + only_second
+    assert found[:2] == (only_first, only_second)
+    expected = binomtest(only_first, tosses).pvalue if tosses else 1.0
+    assert found.p == pytest.approx(expected)
+    assert mcnemar(second, first).p == found.p
+
+
+def test_mcnemar_of_many_differences_neither_overflows_nor_takes_long() -> None:
+    first = torch.arange(9000) < 4600
+    found = mcnemar(first, ~first)
+    assert found.p == pytest.approx(binomtest(4600, 9000).pvalue)
+    assert mcnemar(torch.ones(5000) > 0, torch.zeros(5000) > 0).p < 1e-300
+
+
+def test_mcnemar_refutes_equal_models_as_rarely_as_it_says() -> None:
+    draw, trials = np.random.default_rng(0), 1000
+    first, second = (torch.from_numpy(draw.random((trials, 200)) < 0.8) for _ in range(2))
+    false = sum(mcnemar(a, b).p < 0.05 for a, b in zip(first, second, strict=True))
+    assert false <= 0.06 * trials
+
+
+def paired_answers(draw: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Two cells of 300 and 60 samples; the second model is better in the small one by .3."""
+    cell = np.repeat([0, 1], [300, 60])
+    hard = draw.random(360)  # the same samples are hard for both
+    first = hard < np.where(cell == 0, 0.9, 0.4)
+    second = hard < np.where(cell == 0, 0.9, 0.7)
+    flipped = draw.random(360) < 0.05
+    columns = (first ^ flipped, second, cell)
+    return tuple(torch.from_numpy(each.astype(np.int64)) for each in columns)
+
+
+def test_paired_difference_agrees_with_scipy() -> None:
+    first, second, cell = paired_answers(np.random.default_rng(3))
+    found = paired_difference(first, second, cell=cell, weights=torch.tensor([0.5, 0.5]))
+    parts = [(second - first)[cell == number].double().numpy() for number in (0, 1)]
+
+    def mean_of_means(*groups: np.ndarray, axis: int) -> np.ndarray:
+        return np.mean([group.mean(axis=axis) for group in groups], axis=0)
+
+    reference = bootstrap(
+        parts, mean_of_means, n_resamples=3000, batch=100, method="percentile", rng=0
+    ).confidence_interval
+    assert found.value == pytest.approx(np.mean([part.mean() for part in parts]))
+    assert found.n == 360
+    assert (found.low, found.high) == pytest.approx((reference.low, reference.high), abs=8e-3)
+
+
+def test_pairing_is_narrower_than_comparing_two_intervals() -> None:
+    first, second, cell = paired_answers(np.random.default_rng(3))
+    weights = torch.tensor([0.5, 0.5])
+    paired = paired_difference(first, second, cell=cell, weights=weights)
+    order = torch.from_numpy(np.random.default_rng(0).permutation(300))
+    shuffled = torch.cat([second[:300][order], second[300:]])
+    broken = paired_difference(first, shuffled, cell=cell, weights=weights)
+    assert broken.value == pytest.approx(paired.value)
+    assert paired.high - paired.low < broken.high - broken.low
+
+
+def test_paired_difference_covers_the_truth() -> None:
+    """First is right on .9 and .4 before 5 % of its answers flip, second on .9 and .7."""
+    draw, trials, covered = np.random.default_rng(0), 200, 0
+    truth = np.mean([0.9 - (0.9 * 0.95 + 0.1 * 0.05), 0.7 - (0.4 * 0.95 + 0.6 * 0.05)])
+    for _ in range(trials):
+        first, second, cell = paired_answers(draw)
+        found = paired_difference(first, second, cell=cell, weights=torch.tensor([0.5, 0.5]))
+        covered += found.low <= truth <= found.high
+    assert 0.9 * trials <= covered <= 0.99 * trials
+
+
+def test_a_difference_of_means_over_seeds_is_the_mean_of_the_differences() -> None:
+    draw = np.random.default_rng(0)
+    runs = torch.from_numpy(draw.random((4, 100)) < 0.7).double()
+    cell = torch.arange(100) % 3
+    weights = torch.tensor([0.2, 0.3, 0.5])
+    pairs = [
+        paired_difference(a, b, cell=cell, weights=weights) for a in runs[:2] for b in runs[2:]
+    ]
+    both = paired_difference(runs[:2].mean(0), runs[2:].mean(0), cell=cell, weights=weights)
+    assert both.value == pytest.approx(np.mean([pair.value for pair in pairs]))
+
+
+def test_cells_without_weight_or_samples_count_nothing() -> None:
+    first, second = torch.tensor([0, 0, 1]), torch.tensor([1, 1, 0])
+    cell = torch.tensor([0, 0, 2])
+    found = paired_difference(first, second, cell=cell, weights=torch.tensor([1.0, 0.0, 0.0]))
+    assert found == (1.0, 1.0, 1.0, 2)
+    nothing = paired_difference(first, second, cell=cell, weights=torch.tensor([0.0, 1.0, 0.0]))
+    assert nothing is NO_SAMPLES
+
+
+def predictions(size: int) -> Predictions:
+    return Predictions(
+        index=torch.arange(size),
+        target=torch.arange(size) % 2,
+        probabilities=torch.full((size, 2), 0.5),
+    )
+
+
+@pytest.mark.parametrize("change", ["fewer", "other rows", "other order", "other targets"])
+def test_predictions_for_different_samples_are_refused(change: str) -> None:
+    first = predictions(6)
+    check_same_samples(first, predictions(6))
+    second = {
+        "fewer": predictions(5),
+        "other rows": replace(first, index=first.index + 1),
+        "other order": replace(first, index=first.index.flip(0)),
+        "other targets": replace(first, target=1 - first.target),
+    }[change]
+    with pytest.raises(CrossbiasError, match="different samples"):
+        check_same_samples(first, second)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=12), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
+def test_over_seeds_equals_scipy(values: list[float], confidence: float) -> None:
+    spread = over_seeds(values, confidence=confidence)
+    assert spread.mean == pytest.approx(np.mean(values))
+    assert spread.deviation == pytest.approx(np.std(values, ddof=1), abs=1e-12)
+    assert spread.seeds == len(values)
+    if spread.deviation > 1e-9:
+        reference = ttest_1samp(values, 0.5).confidence_interval(confidence)
+        limits = (max(0.0, reference.low), min(1.0, reference.high))
+        assert (spread.low, spread.high) == pytest.approx(limits, abs=1e-9)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 30, 101, 1000])
+@pytest.mark.parametrize("probability", [0.6, 0.9, 0.975, 0.9995])
+def test_student_quantiles_equal_scipy(probability: float, freedom: int) -> None:
+    expected = t.ppf(probability, freedom)
+    assert student_quantile(probability, freedom) == pytest.approx(expected, rel=1e-9)
+
+
+def test_one_seed_has_no_deviation_and_none_is_refused() -> None:
+    one = over_seeds([0.7])
+    assert (one.mean, one.seeds) == (0.7, 1)
+    assert all(math.isnan(value) for value in (one.deviation, one.low, one.high))
+    with pytest.raises(CrossbiasError, match="at least one run"):
+        over_seeds([])
+
+
+def test_the_interval_over_seeds_covers_the_mean_of_all_trainings() -> None:
+    draw = np.random.default_rng(0)
+    spreads = [over_seeds(values) for values in draw.normal(0.7, 0.05, (1000, 3)).tolist()]
+    assert 0.93 <= sum(s.low <= 0.7 <= s.high for s in spreads) / 1000 <= 0.97
