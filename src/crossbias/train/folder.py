@@ -24,6 +24,8 @@ class RunFolder:
         self.model = path / "model.safetensors"
         self.predictions = path / "predictions.npz"
         self.metrics = path / "metrics.json"
+        self.views = path / "views.npz"
+        self.labels = path / "labels.npz"
         self.done = path / "done"
 
     @classmethod

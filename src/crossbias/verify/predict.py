@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from crossbias.data.augment import center_crop
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches
@@ -39,7 +40,7 @@ def predict(network: Network, data: BiasedDataset, *, pictures: bool = False) ->
         target=data.targets,
         probabilities=torch.cat(answers),
         attributes=data.attributes,
-        pictures=None if rows is None else data.inputs[rows],
+        pictures=None if rows is None else _seen(data, rows),
         picture_rows=rows,
     )
 
@@ -67,6 +68,12 @@ def metrics_of(
         classes=data.classes,
         values=data.values[data.bias] if data.bias else (),
     )
+
+
+def _seen(data: BiasedDataset, rows: Tensor) -> Tensor:
+    """The images as the network sees them: cut to the data's crop."""
+    images = data.inputs[rows]
+    return center_crop(images, data.crop) if data.crop else images
 
 
 def _rows_to_show(data: BiasedDataset) -> Tensor:
