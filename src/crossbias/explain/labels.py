@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from crossbias.data.dataset import BiasedDataset
 from crossbias.arrays import load_arrays, save_arrays
+from crossbias.data.dataset import BiasedDataset
 from crossbias.types import UNKNOWN
 
 _PREFIX = "attributes/"

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from crossbias.errors import CrossbiasError
-from crossbias.report.runs import RunFolder, read_run
+from crossbias.report.reading import read_run
+from crossbias.report.runs import RunFolder
 
 
 def read_runs(folders: Sequence[Path]) -> list[RunFolder]:

@@ -16,7 +16,8 @@ from crossbias.report import words
 from crossbias.report.comparison import differences, labels, read_runs
 from crossbias.report.curves import learning_curves
 from crossbias.report.gap import gap_chart
-from crossbias.report.matrix import COLORS, accuracy_matrix
+from crossbias.report.heatmap import COLORS
+from crossbias.report.matrix import accuracy_matrix
 from crossbias.report.pictures import sample_pictures
 from crossbias.report.runs import RunFolder
 from crossbias.report.summary import summary

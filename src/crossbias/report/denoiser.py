@@ -1,0 +1,61 @@
+"""Loss against entropy of the training samples, as the de-noiser sees them (PGD, Figure 6)."""
+
+from typing import Final
+
+import torch
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from crossbias.report.runs import RunFolder
+from crossbias.report.svg import CONFLICTING, FAINT, INK, SERIES, inline, page_style
+
+STAGES: Final = ("losses", "entropies")
+"""Stages that hold each training sample's cross-entropy and the entropy of its softmax."""
+
+_MOST = 2000  # marks drawn; of more samples, evenly spread ones
+
+
+def threshold(losses: Tensor, entropies: Tensor) -> float:
+    """The ratio of loss to entropy from which a sample counts as noise, delta of eq. 2.
+
+    >>> threshold(torch.tensor([1.0, 3.0]), torch.tensor([0.5, 1.5]))
+    2.0
+    """
+    return float(losses.double().sum() / entropies.double().sum().clamp(min=1e-300))
+
+
+def denoiser_scatter(name: str, run: RunFolder, number: int) -> Markup | None:
+    """Samples below the line are kept, those above dropped; None without a de-noiser.
+
+    Args:
+        name: The run's name, for the description.
+        run: The run.
+        number: The figure's number among the scatters of the page.
+    """
+    losses, entropies = (run.stage(stage) for stage in STAGES)
+    if losses is None or entropies is None or losses.shape != entropies.shape:
+        return None
+    rows = run.labels.index if run.labels is not None else torch.arange(len(losses))
+    losses, entropies = losses[rows].float(), entropies[rows].float()
+    delta = threshold(losses, entropies)
+    clean = losses < delta * entropies
+    step = max(1, len(losses) // _MOST)
+    with page_style(f"denoiser {number}"):
+        figure = Figure(figsize=(4.4, 3.2), layout="constrained")
+        axes = figure.subplots()
+        for kept, marker, color in ((True, "o", SERIES[0]), (False, "x", CONFLICTING)):
+            own = (clean == kept).nonzero().squeeze(1)[::step]
+            label = f"{'kept' if kept else 'dropped'} ({int((clean == kept).sum())})"
+            axes.plot(
+                entropies[own].numpy(), losses[own].numpy(), marker, color=color, markersize=2.5,
+                label=label,
+            )  # fmt: skip
+        end = float(entropies.max())
+        axes.plot([0, end], [0, delta * end], color=INK, linewidth=1.2, label="threshold")
+        axes.set_xlabel("entropy of the answer")
+        axes.set_ylabel("loss")
+        axes.grid(color=FAINT, linewidth=0.6)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=8)
+        told = f"{int(clean.sum())} of {len(clean)} training samples are kept"
+        return inline(figure, f"{name}: {told}, those with a loss below {delta:.3g} times entropy")
