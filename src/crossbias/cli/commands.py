@@ -9,6 +9,7 @@ from rich.console import Console
 
 from crossbias.cli import tables
 from crossbias.cli.progress import LiveProgress, PlainProgress
+from crossbias.cli.report import report
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
 from crossbias.train.progress import Progress
@@ -20,6 +21,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+app.command()(report)
 
 
 class Listed(StrEnum):
@@ -116,20 +119,6 @@ def evaluate(
     splits = split or list(experiment.source().test_splits)
     found = {name: judge(network, experiment.split(name), alignment=alignment) for name in splits}
     tables.print_metrics(tables.make_console(), "split", found)
-
-
-@app.command()
-def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path(
-        "report.html"
-    ),
-) -> None:
-    """Write one self-contained HTML page that compares runs."""
-    from crossbias.report import write_report
-
-    write_report(runs, output)
-    _say(tables.make_console(), f"wrote {output}")
 
 
 @app.command(name="list")

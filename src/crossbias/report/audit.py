@@ -109,9 +109,14 @@ def _audit(folder: Path, content: Mapping[str, Any]) -> Audit:
 
 
 def _row(part: Mapping[str, Any], kind: str) -> AuditRow:
-    numbers = [part.get(key) for key in ("balanced_accuracy", "chance", "p_corrected")]
-    what = f"{kind}: {part['what']}" if part.get("what") else kind
-    return AuditRow(str(part["name"]), what, *map(_number, numbers), str(part.get("reason") or ""))
+    return AuditRow(
+        name=str(part["name"]),
+        what=f"{kind}: {part['what']}" if part.get("what") else kind,
+        accuracy=_number(part.get("balanced_accuracy")),
+        chance=_number(part.get("chance")),
+        p=_number(part.get("p_corrected")),
+        reason=str(part.get("reason") or ""),
+    )
 
 
 def _number(value: Any) -> float | None:

@@ -49,7 +49,7 @@ def learning_curves(name: str, log: Sequence[Epoch], number: int) -> Markup:
 
 def _panels(log: Sequence[Epoch]) -> dict[str, list[Mapping[str, float | None]]]:
     """What each axis shows, epoch by epoch; those in the middle only where there is something."""
-    panels = {
+    panels: dict[str, list[Mapping[str, float | None]]] = {
         label: [
             {name: value for name, value in epoch.losses.items() if _panel(name) == label}
             for epoch in log

@@ -48,6 +48,14 @@ def sample_pictures(runs: Sequence[RunFolder]) -> dict[str, list[Picture]]:
     }
 
 
+def without_maps(names: Sequence[str], runs: Sequence[RunFolder]) -> list[str]:
+    """Names of the runs that kept no map of any picture."""
+    views = [run.views.get(run.split) for run in runs]
+    return [
+        name for name, view in zip(names, views, strict=True) if view is None or view.maps is None
+    ]
+
+
 def _stored(run: RunFolder) -> list[tuple[Tensor, int]]:
     """The run's pictures of the test split, each with its row."""
     found = run.predictions.get(run.split)
