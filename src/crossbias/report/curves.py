@@ -13,8 +13,8 @@ from matplotlib.ticker import MaxNLocator
 from crossbias.report.runs import Epoch
 from crossbias.report.svg import FAINT, SERIES, inline, page_style, short
 
-_DASHES = ("-", "--", "-.", ":")
-_MARKERS = ("o", "D", "s", "^")
+_DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
+_MARKERS = ("o", "D", "s", "^", "v")
 _LOSSES = ("loss", "task")
 _TERMS = "terms"
 _SCORES = {"score_": "BN score", "negatives": "share in D^BN"}
@@ -66,6 +66,12 @@ def _panel(name: str) -> str:
     return next((label for start, label in _SCORES.items() if name.startswith(start)), _TERMS)
 
 
+def _shown(name: str) -> str:
+    """A name in a key; of IE's, the kind of sample, since the axis says what it is."""
+    kind = name.removeprefix("score_").removeprefix("negatives_")
+    return short("all candidates" if kind == "negatives" else kind, 16)
+
+
 def _description(log: Sequence[Epoch]) -> str:
     """How long, and where every curve ends."""
     last = {**log[-1].losses, **log[-1].validation} if log else {}
@@ -95,7 +101,7 @@ def _lines(
         handles.append(line)
     if handles:
         corner: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
-        axes.legend(handles, [short(name, 16) for name in names], ncols=3, fontsize=8, **corner)
+        axes.legend(handles, [_shown(name) for name in names], ncols=3, fontsize=8, **corner)
     else:
         axes.text(0.5, 0.5, f"no {label}", transform=axes.transAxes, ha="center", va="center")
         axes.set_yticks([])

@@ -31,12 +31,12 @@ def feature_planes(name: str, run: RunFolder, number: int) -> Markup | None:
     if run.bias and bias is not None and bool((bias[views.rows] != UNKNOWN).any()):
         panels.append((run.bias, bias[views.rows], run.test.biases))
     with page_style(f"features {number}"):
-        figure = Figure(figsize=(2.9 * len(panels), 3.4), layout="constrained")
-        grid = figure.subplots(1, len(panels), squeeze=False)
+        figure = Figure(figsize=(3.6, 3.7 * len(panels)), layout="constrained")
+        grid = figure.subplots(len(panels), squeeze=False)
         for axes, (title, labels, names) in zip(grid.flat, panels, strict=True):
             scatter(axes, points, labels, names, title)
-            axes.set_xlabel(f"first component ({percent(shares[0])})", size=8)
-        grid[0, 0].set_ylabel(f"second component ({percent(shares[1])})", size=8)
+            axes.set_xlabel(f"first component, {percent(shares[0])} of the variance", size=8)
+            axes.set_ylabel(f"second component, {percent(shares[1])}", size=8)
         shown = f"{len(points)} samples in the plane of the two principal components"
         kept = f"which hold {percent(sum(shares))} of the variance"
         return inline(figure, f"{name}: features of {shown}, {kept}")

@@ -64,7 +64,7 @@ KINDS: Final = (
         "Features in the plane",
         "What the last layer sees of some test samples, in the two directions in which it varies "
         "most. Where marks of one kind lie apart, the features tell that kind apart.",
-        True,
+        False,
         feature_planes,
     ),
     Kind(

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from crossbias.report.svg import INK, inline, page_style, short
+from crossbias.report.words import percent
 
 NUMBERS_UP_TO: Final = 12
 """Cells carry their number in maps up to this many rows and columns."""
@@ -73,6 +74,8 @@ class HeatMap:
             name_axis(axes, "y", self.rows, self.row_label)
             axes.spines[:].set_visible(False)
             axes.tick_params(length=0)
+            if self.highest < 1:
+                axes.set_title(f"dark 0%, light {percent(self.highest)}", size=8, loc="left")
             return inline(figure, description)
 
     def _inches(self) -> tuple[float, float]:
@@ -85,9 +88,10 @@ class HeatMap:
     def _write_numbers(self, axes: Axes) -> None:
         """Percent in each cell, black or white, whichever stands out; n where there is room."""
         colors = matplotlib.colormaps[COLORS]
+        decimals = 0 if self.highest > 0.2 else 1
         for row, (values, sizes) in enumerate(zip(self.values, self.sizes, strict=True)):
             for column, (value, n) in enumerate(zip(values, sizes, strict=True)):
-                text = percent_short(value) if n else "none"
+                text = f"{100 * value:.{decimals}f}" if n else "none"
                 if n and self.side <= SIZES_UP_TO:
                     text += f"\nn = {n}"
                 light = n and np.dot(colors(value / self.highest)[:3], (0.299, 0.587, 0.114)) > 0.5
@@ -104,15 +108,6 @@ class HeatMap:
                     corner = (column - 0.5, row - 0.5)
                     frame = Rectangle(corner, 1, 1, fill=False, edgecolor=INK, linewidth=1.6)
                     axes.add_patch(frame)
-
-
-def percent_short(value: float) -> str:
-    """Percent without its sign; with a decimal where the number would else be 0 and is not.
-
-    >>> percent_short(0.934), percent_short(0.004), percent_short(0.0)
-    ('93', '0.4', '0')
-    """
-    return f"{100 * value:.1f}" if 0 < value < 0.00995 else f"{100 * value:.0f}"
 
 
 def name_axis(axes: Axes, axis: str, names: Sequence[str], label: str) -> None:

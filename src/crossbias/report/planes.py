@@ -41,8 +41,8 @@ def scatter(axes: Axes, points: Tensor, labels: Tensor, names: Sequence[str], ti
     axes.set_xticks([])
     axes.set_yticks([])
     if len(shown) <= _MOST_IN_KEY:
-        place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.08)}
-        axes.legend(handles, shown, ncols=2, fontsize=7, handletextpad=0.1, **place)
+        place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.1)}
+        axes.legend(handles, shown, ncols=2, fontsize=8, handletextpad=0.1, **place)
 
 
 def _style(number: int, size: int) -> dict[str, Any]:
