@@ -1,16 +1,21 @@
-"""A page in headless Chromium, spoken to over its debugging pipe; nothing needs installing."""
+"""A page in headless Chromium, spoken to over its debugging pipe; needs no Python package."""
 
 import base64
 import fcntl
 import json
 import os
+import select
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PATIENCE = 60  # seconds for an answer
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
     *("--no-first-run", "--disable-extensions", "--disable-background-networking"),
@@ -21,6 +26,16 @@ FLAGS = (
 def find_chromium() -> str | None:
     """The browser's program, if this machine has one."""
     return next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+collect_ignore = [] if find_chromium() else ["test_in_chromium.py"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if collect_ignore:
+        terminalreporter.write_line(
+            f"left out: {collect_ignore[0]}, for want of a browser (one of {', '.join(NAMES)})"
+        )
 
 
 class Chromium:
@@ -104,11 +119,6 @@ class Chromium:
         kinds = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
         return [json.dumps(event) for event in self.events if event.get("method") in kinds]
 
-    def screenshot(self, output: Path) -> None:
-        """The whole page as a picture."""
-        taken = self.call("Page.captureScreenshot", captureBeyondViewport=True)
-        output.write_bytes(base64.b64decode(taken["data"]))
-
     def pdf(self) -> bytes:
         """The page as it is printed."""
         printed = self.call("Page.printToPDF", printBackground=False)
@@ -116,8 +126,9 @@ class Chromium:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self.buffer:
-            part = os.read(self.answers.fileno(), 1 << 16)
-            assert part, "the browser is gone"
+            ready, _, _ = select.select([self.answers], [], [], PATIENCE)
+            part = os.read(self.answers.fileno(), 1 << 16) if ready else b""
+            assert part, "the browser is gone or has not answered for a minute"
             self.buffer += part
         message, _, self.buffer = self.buffer.partition(b"\0")
         return json.loads(message)
@@ -130,3 +141,12 @@ def _pipe() -> tuple[int, int]:
     for end in ends:
         os.close(end)
     return moved[0], moved[1]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Chromium]:
+    """One browser for all tests."""
+    program = find_chromium()
+    assert program is not None  # else these tests are not collected
+    with Chromium(program) as chromium:
+        yield chromium
