@@ -1,7 +1,7 @@
 """How long the page of 20 runs takes, and how large it is.
 
 Each run is as large as a page gets with ten classes: 100 groups, 100 epochs, sixteen pictures of
-224 pixels with maps, features of 600 samples, scores of 60,000 training samples.
+224 pixels with maps, features of 300 samples, scores of 60,000 training samples.
 
 python -m benchmarks.reporting
 """
@@ -44,10 +44,10 @@ def write_run(folder: Path, seed: int) -> Path:
     write_json(folder / "metrics.json", {"test": metrics.to_json()})
     write_json(folder / "config.json", config(seed))
     (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log()))
-    rows = torch.linspace(0, len(test.target) - 1, 600).long()
+    rows = torch.linspace(0, len(test.target) - 1, 300).long()
     views = Views(
         rows=rows,
-        features=torch.randn(600, 512, generator=draw).half(),
+        features=torch.randn(300, 512, generator=draw).half(),
         maps=torch.rand(16, 7, 7, generator=draw).half(),
     )
     save_views(folder / "views.npz", {"test": views})

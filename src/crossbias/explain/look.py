@@ -13,7 +13,7 @@ from crossbias.networks.network import Network
 from crossbias.verify import Predictions
 
 _BATCH = 256
-_ROWS = 600  # samples whose features are kept
+_ROWS = 300  # samples whose features are kept
 _GRID = 120  # places a side in the plane
 _MARGIN = 0.1  # of the plane beyond the outermost sample
 

@@ -66,13 +66,15 @@ def principal_plane(features: Tensor) -> tuple[Tensor, tuple[float, float]]:
     """
     centered = features.double().nan_to_num(0)
     centered = centered - centered.mean(0)
-    u, s, _ = torch.linalg.svd(centered, full_matrices=False)
+    # Of the samples' products, since there are few samples and often many features.
+    variances, axes = torch.linalg.eigh(centered @ centered.mT)  # smallest first
+    variances = variances.flip(0).clamp(min=0)
     found = torch.zeros(len(features), 2, dtype=torch.float64)
-    kept = min(2, len(s))
-    found[:, :kept] = u[:, :kept] * s[:kept]
+    kept = min(2, *features.shape)
+    found[:, :kept] = axes.flip(1)[:, :kept] * variances[:kept].sqrt()
     # A component's sign is arbitrary; fix it, so that the same features give the same figure.
     extreme = found.gather(0, found.abs().argmax(0, keepdim=True))
     found = torch.where(extreme < 0, -found, found)
     shares = torch.zeros(2, dtype=torch.float64)
-    shares[:kept] = s[:kept].square() / s.square().sum().clamp(min=1e-300)
+    shares[:kept] = variances[:kept] / variances.sum().clamp(min=1e-300)
     return found, (float(shares[0]), float(shares[1]))
