@@ -16,7 +16,7 @@ from crossbias.explain import Boundary, Labels, Views
 from crossbias.report.boundary import decision_boundary
 from crossbias.report.confusion import confusion, confusion_matrices
 from crossbias.report.curves import learning_curves
-from crossbias.report.denoiser import denoiser_scatter, threshold
+from crossbias.report.denoiser import denoiser_scatter
 from crossbias.report.features import feature_planes
 from crossbias.report.galleries import galleries
 from crossbias.report.guidance import guidance_rows
@@ -182,11 +182,10 @@ def test_the_threshold_of_the_denoiser_splits_by_loss_over_entropy(
 ) -> None:
     """Entropy 1 everywhere; 9 losses of 1 and one of 11 have a mean of 2: one is dropped."""
     run = read_run(write_run("a"))
-    losses = torch.tensor([1.0] * 9 + [11.0])
-    assert threshold(losses, torch.ones(10)) == 2.0
-    keep(run, "losses", losses)
+    keep(run, "cross-entropy", torch.tensor([1.0] * 9 + [11.0]))
+    keep(run, "entropy", torch.ones(10))
     assert denoiser_scatter("a", run, 0) is None
-    keep(run, "entropies", torch.ones(10))
+    keep(run, "threshold", torch.tensor(2.0))
     figure = denoiser_scatter("a", run, 0)
     assert told(figure, parse) == (
         "a: 9 of 10 training samples are kept, those with a loss below 2 times entropy"

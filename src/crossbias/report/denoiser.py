@@ -5,24 +5,14 @@ from typing import Final
 import torch
 from markupsafe import Markup
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from crossbias.report.runs import RunFolder
 from crossbias.report.svg import CONFLICTING, FAINT, INK, SERIES, inline, page_style
 
-STAGES: Final = ("losses", "entropies")
-"""Stages that hold each training sample's cross-entropy and the entropy of its softmax."""
+STAGES: Final = ("cross-entropy", "entropy", "threshold")
+"""Stages of ``denoised``: each training row's loss and softmax entropy, and delta of eq. 2."""
 
 _MOST = 2000  # marks drawn; of more samples, evenly spread ones
-
-
-def threshold(losses: Tensor, entropies: Tensor) -> float:
-    """The ratio of loss to entropy from which a sample counts as noise, delta of eq. 2.
-
-    >>> threshold(torch.tensor([1.0, 3.0]), torch.tensor([0.5, 1.5]))
-    2.0
-    """
-    return float(losses.double().sum() / entropies.double().sum().clamp(min=1e-300))
 
 
 def denoiser_scatter(name: str, run: RunFolder, number: int) -> Markup | None:
@@ -33,12 +23,12 @@ def denoiser_scatter(name: str, run: RunFolder, number: int) -> Markup | None:
         run: The run.
         number: The figure's number among the scatters of the page.
     """
-    losses, entropies = (run.stage(stage) for stage in STAGES)
-    if losses is None or entropies is None or losses.shape != entropies.shape:
+    losses, entropies, threshold = (run.stage(stage) for stage in STAGES)
+    if losses is None or entropies is None or threshold is None:
         return None
     rows = run.labels.index if run.labels is not None else torch.arange(len(losses))
     losses, entropies = losses[rows].float(), entropies[rows].float()
-    delta = threshold(losses, entropies)
+    delta = float(threshold)
     clean = losses < delta * entropies
     step = max(1, len(losses) // _MOST)
     with page_style(f"denoiser {number}"):
