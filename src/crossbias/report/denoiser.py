@@ -4,7 +4,9 @@ from typing import Final
 
 import torch
 from markupsafe import Markup
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from crossbias.report.runs import RunFolder
 from crossbias.report.svg import CONFLICTING, FAINT, INK, SERIES, inline, page_style
@@ -27,25 +29,26 @@ def denoiser_scatter(name: str, run: RunFolder, number: int) -> Markup | None:
     if losses is None or entropies is None or threshold is None:
         return None
     rows = run.labels.index if run.labels is not None else torch.arange(len(losses))
-    losses, entropies = losses[rows].float(), entropies[rows].float()
-    delta = float(threshold)
-    clean = losses < delta * entropies
-    step = max(1, len(losses) // _MOST)
+    losses, entropies, delta = losses[rows].float(), entropies[rows].float(), float(threshold)
+    kept = int((losses < delta * entropies).sum())
     with page_style(f"denoiser {number}"):
         figure = Figure(figsize=(4.4, 3.2), layout="constrained")
-        axes = figure.subplots()
-        for kept, marker, color in ((True, "o", SERIES[0]), (False, "x", CONFLICTING)):
-            own = (clean == kept).nonzero().squeeze(1)[::step]
-            label = f"{'kept' if kept else 'dropped'} ({int((clean == kept).sum())})"
-            axes.plot(
-                entropies[own].numpy(), losses[own].numpy(), marker, color=color, markersize=2.5,
-                label=label,
-            )  # fmt: skip
-        end = float(entropies.max())
-        axes.plot([0, end], [0, delta * end], color=INK, linewidth=1.2, label="threshold")
-        axes.set_xlabel("entropy of the answer")
-        axes.set_ylabel("loss")
-        axes.grid(color=FAINT, linewidth=0.6)
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=8)
-        told = f"{int(clean.sum())} of {len(clean)} training samples are kept"
+        _draw(figure.subplots(), losses, entropies, delta)
+        told = f"{kept} of {len(losses)} training samples are kept"
         return inline(figure, f"{name}: {told}, those with a loss below {delta:.3g} times entropy")
+
+
+def _draw(axes: Axes, losses: Tensor, entropies: Tensor, delta: float) -> None:
+    clean = losses < delta * entropies
+    step = max(1, len(losses) // _MOST)
+    for kept, marker, color in ((True, "o", SERIES[0]), (False, "x", CONFLICTING)):
+        own = (clean == kept).nonzero().squeeze(1)[::step]
+        label = f"{'kept' if kept else 'dropped'} ({int((clean == kept).sum())})"
+        points = (entropies[own].numpy(), losses[own].numpy())
+        axes.plot(*points, marker, color=color, markersize=2.5, label=label)
+    end = float(entropies.max())
+    axes.plot([0, end], [0, delta * end], color=INK, linewidth=1.2, label="threshold")
+    axes.set_xlabel("entropy of the answer")
+    axes.set_ylabel("loss")
+    axes.grid(color=FAINT, linewidth=0.6)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=8)
