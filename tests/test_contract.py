@@ -19,12 +19,20 @@ from crossbias.types import UNKNOWN
 # Another value for every hyper-parameter of every method: a new one must be entered here.
 OTHER_VALUES: dict[str, dict[str, Any]] = {
     "erm": {},
-    "end": {"alpha": 0.9, "beta": 0.9, "variant": "paper"},
+    "end": {
+        "alpha": 0.9,
+        "beta": 0.9,
+        "variant": "paper",
+        "layer": "body.0",
+        "balanced": True,
+    },
     "rebias": {
         "biased": "convnet",
         "lambda_f": 0.5,
         "lambda_g": 0.5,
         "sigma": 0.7,
+        "position": "logits",
+        "unbiased": False,
         "order": "f-then-g",
     },
     "pgd": {
@@ -37,9 +45,47 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "floor": 0.9,
         "reweight": True,
     },
+    "lnl": {
+        "target": "color",
+        "layer": "body.0",
+        "unlearn": "confusion",
+        "lambda_f": 0.5,
+        "mu": 0.0,
+        "from_biased": False,
+        "biased_epochs": 1,
+        "lr_factor": 0.5,
+    },
+    "ie": {
+        "members": 1,
+        "ensemble_length": 30,
+        "q": 0.1,
+        "confidence": 0.4,
+        "reference_start": 0.5,
+        "guidance_start": 0.5,
+        "alpha_loss": 0.9,
+        "alpha_score": 0.9,
+        "tau": 3.0,
+        "lambda_sim": 0.9,
+        "partners": "all",
+        "empty": "candidates",
+        "score_weights": False,
+        "guidance_loss": False,
+        "negative_loss": False,
+        "detach": False,
+        "explained": "prediction",
+    },
 }
+OTHER_VALUES["denoised"] = {"inner": "erm", "noise_epochs": 1}
 # What a knob needs beside it to have an effect at all.
-TOGETHER = {"balance": {"score": "vmf"}, "dimensions": {"score": "vmf"}, "floor": {"score": "vmf"}}
+TOGETHER = {
+    "balance": {"score": "vmf"},
+    "dimensions": {"score": "vmf"},
+    "floor": {"score": "vmf"},
+    "ie members": {"ensemble_length": 10, "confidence": 0.4},
+    "ie q": {"ensemble_length": 10, "confidence": 0.4},
+    "ie confidence": {"ensemble_length": 10},
+    "ie reference_start": {"guidance_start": 0.5},
+}
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
 
 every_method = pytest.mark.parametrize("name", METHODS)
@@ -111,7 +157,7 @@ def test_every_trainable_parameter_moves(name, data, network, monkeypatch):
     [(name, changed) for name, values in OTHER_VALUES.items() for changed in values],
 )
 def test_every_hyperparameter_changes_the_result(name, changed, data, network):
-    needed = TOGETHER.get(changed, {})
+    needed = TOGETHER.get(changed, TOGETHER.get(f"{name} {changed}", {}))
     usual = create_method(name, **needed)
     other = create_method(name, **needed | {changed: OTHER_VALUES[name][changed]})
     assert other.hyperparameters()[changed] != usual.hyperparameters()[changed]

@@ -35,6 +35,10 @@ from crossbias.parameters import (
         ("text", str, "text"),
         ("0", Fraction, 0.0),
         ("1", PositiveFraction, 1.0),
+        ("2", NonNegative | Literal["median"] | tuple[NonNegative, ...], 2.0),
+        ("median", NonNegative | Literal["median"] | tuple[NonNegative, ...], "median"),
+        ("2,0.5", NonNegative | Literal["median"] | tuple[NonNegative, ...], (2.0, 0.5)),
+        ("a", tuple[str, ...] | str, ("a",)),
     ],
 )
 def test_text_and_values_become_the_annotated_type(value, annotation, expected):
@@ -61,6 +65,7 @@ def test_text_and_values_become_the_annotated_type(value, annotation, expected):
         (3, tuple[float, ...], "must be list of number, got 3"),
         ("0.1,x", tuple[float, ...], "each entry of it must be number, got 'x'"),
         ("x", float | None, "must be number, got 'x'"),
+        (-1, NonNegative | Literal["median"], "number at least 0 or one of 'median', got -1"),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_was_wanted_and_what_came(value, annotation, message):

@@ -27,7 +27,8 @@ class Experiment:
 
     Args:
         method: ``name`` and hyper-parameters.
-        data: ``name`` and options; ``seed``, ``root`` and ``bias`` are known to every data set.
+        data: ``name`` and options; ``seed``, ``root``, ``bias`` and ``label_noise`` are known to
+            every data set.
         network: ``name`` and options; the data set's own network if left out.
         train: Fields of ``TrainConfig``.
     """
@@ -63,6 +64,11 @@ class Experiment:
                 f"the network of {folder} was made in Python, not by name; continue it there: "
                 f"crossbias.fit(..., folder={str(folder)!r}, resume=True)"
             )
+        if "planted" in config["data"]:
+            raise CrossbiasError(
+                f"a bias was planted into the data of {folder} in Python; continue it there: "
+                f"crossbias.fit(..., folder={str(folder)!r}, resume=True)"
+            )
         data = {name: value for name, value in config["data"].items() if name != "hashes"}
         return cls(config["method"], data, config["network"], config["train"])
 
@@ -82,11 +88,24 @@ class Experiment:
         kept = {name: value for name, value in self.data.items() if name not in _FOR_ALL}
         if "bias" in self.data and not self._bias_is_attribute():
             kept["bias"] = self.data["bias"]
-        return create_source(self.data["name"], **kept)
+        source = create_source(self.data["name"], **kept)
+        if str(self.data.get("version", source.version)) != str(source.version):
+            raise CrossbiasError(
+                f"the run has version {self.data['version']} of {source.name}, but this crossbias "
+                f"makes version {source.version}; use the one that trained it"
+            )
+        return source
 
-    def split(self, name: str) -> BiasedDataset:
+    def split(self, name: str, progress: Progress | None = None) -> BiasedDataset:
         """One split, with the bias the experiment names."""
-        data = self.source().load(name, root=self.data.get("root"), seed=self._data_seed())
+        source = self.source()
+        source.progress = progress or source.progress
+        data = source.load(
+            name,
+            root=self.data.get("root"),
+            seed=self._data_seed(),
+            label_noise=self.data.get("label_noise", 0.0),
+        )
         return data.with_bias(self.data["bias"]) if self._bias_is_attribute() else data
 
     def recipe(self) -> Recipe:
@@ -102,12 +121,15 @@ class Experiment:
             )
         method = create_method(**self.method)
         source, config = self.source(), TrainConfig.from_dict(self.train)
-        validation = self.split("validation") if "validation" in source.splits else None
+        # Test data is read first: a damaged file is found now and not after the training.
+        tests = [self.split(name, progress) for name in source.test_splits]
+        has_validation = "validation" in source.available_splits
+        validation = self.split("validation", progress) if has_validation else None
         result = train_run(
-            method, self.split("train"), validation, network=self.recipe(), config=config,
+            method, self.split("train", progress), validation, network=self.recipe(), config=config,
             folder=out, resume=resume, progress=progress,
         )  # fmt: skip
-        result.evaluate(*(self.split(name) for name in source.test_splits))
+        result.evaluate(*tests)
         result.finish()
         return result
 
@@ -124,7 +146,7 @@ class Experiment:
             raise CrossbiasError(f"seed of the data must be a whole number, got {seed!r}") from None
 
 
-_FOR_ALL = ("name", "seed", "root", "bias")
+_FOR_ALL = ("name", "seed", "root", "bias", "label_noise", "version")
 
 
 def load_trained(folder: Path) -> tuple[Experiment, Network]:

@@ -9,13 +9,16 @@ import difflib
 import importlib
 import inspect
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from crossbias.errors import CrossbiasError
+
+_OUTER_COMMA = re.compile(r",(?![^()]*\))")  # "flip,jitter(0.1,0.2)" has two parts
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,8 @@ def describe(annotation: Any) -> str:
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return describe(arguments[0])
+        ranges = [str(extra) for extra in arguments[1:] if isinstance(extra, Interval)]
+        return " ".join([describe(arguments[0]), *ranges])
     if origin in (typing.Union, types.UnionType):
         return " or ".join(describe(argument) for argument in arguments)
     if origin is Literal:
@@ -187,12 +191,14 @@ def _one_of(value: Any, annotations: tuple[Any, ...], name: str) -> Any:
     if type(None) in annotations and (value is None or value == "none"):
         return None
     choices = [annotation for annotation in annotations if annotation is not type(None)]
-    for annotation in choices[:-1]:
+    if len(choices) == 1:
+        return convert(value, choices[0], name)
+    for annotation in choices:
         try:
             return convert(value, annotation, name)
         except CrossbiasError:
             continue
-    return convert(value, choices[-1], name)
+    raise _wrong(value, Union[tuple(annotations)], name)  # noqa: UP007
 
 
 def _choice(value: Any, choices: tuple[Any, ...], name: str) -> Any:
@@ -204,7 +210,7 @@ def _choice(value: Any, choices: tuple[Any, ...], name: str) -> Any:
 
 def _sequence(value: Any, annotation: Any, name: str) -> tuple[Any, ...]:
     if isinstance(value, str):
-        value = [part for part in value.split(",") if part]
+        value = [part for part in _OUTER_COMMA.split(value) if part]
     if not isinstance(value, (list, tuple)):
         raise _wrong(value, tuple[annotation, ...], name)
     return tuple(convert(item, annotation, f"each entry of {name}") for item in value)

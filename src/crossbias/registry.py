@@ -1,15 +1,16 @@
 """Things by name: methods, data sets and networks, and how to make one."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, get_args
 
 from crossbias.data import DATASETS, create_source
 from crossbias.errors import CrossbiasError
 from crossbias.methods import METHODS, Method
 from crossbias.networks import NETWORKS, create_network
 from crossbias.networks.recipe import is_network
-from crossbias.parameters import closest, imported, validated
+from crossbias.parameters import closest, imported, parameters_of, validated
 
-__all__ = ["DATASETS", "METHODS", "NETWORKS", "create", "create_method", "name_of"]
+__all__ = ["DATASETS", "METHODS", "NETWORKS", "create", "create_method", "described", "name_of"]
 
 
 def create(name: str, **options: Any) -> Any:
@@ -25,13 +26,13 @@ def create(name: str, **options: Any) -> Any:
     >>> create("convnet", num_classes=10, kernel=1).num_features
     128
     """
+    if name.partition(":")[0] in DATASETS:  # first: a name may go on with the path of the data
+        return create_source(name, **options)
     if ":" in name:
         found = imported(name)
         return found(**validated(found, options, repr(name)))
     if name in METHODS:
         return create_method(name, **options)
-    if name in DATASETS:
-        return create_source(name, **options)
     if is_network(name):
         return create_network(name, **options)
     known = [*METHODS, *DATASETS, *NETWORKS]
@@ -44,6 +45,11 @@ def create(name: str, **options: Any) -> Any:
 def create_method(name: str, **hyperparameters: Any) -> Method:
     """A method by name, its hyper-parameters checked.
 
+    A hyper-parameter that is a method itself is given as a method, as its name, or as a table
+    with its name and hyper-parameters, which may also be written ``inner.q``.
+
+    >>> create_method("denoised", **{"inner": "rebias", "inner.lambda_f": "2"}).inner.lambda_f
+    2.0
     >>> create_method("ned")
     Traceback (most recent call last):
     crossbias.errors.CrossbiasError: there is no method 'ned' (did you mean 'end'?); ...
@@ -56,7 +62,21 @@ def create_method(name: str, **hyperparameters: Any) -> Method:
     kind = METHODS[name] if name in METHODS else imported(name)
     if not (isinstance(kind, type) and issubclass(kind, Method)):
         raise CrossbiasError(f"{name!r} is not a subclass of crossbias.Method")
-    return kind(**validated(kind, hyperparameters, f"method {name!r}"))
+    owner = f"method {name!r}"
+    return kind(**validated(kind, _with_methods_made(kind, hyperparameters, owner), owner))
+
+
+def described(method: Method) -> dict[str, Any]:
+    """Name and hyper-parameters, from which ``create_method`` makes the method again.
+
+    >>> described(create_method("denoised", inner="erm"))
+    {'name': 'denoised', 'inner': {'name': 'erm'}, 'noise_epochs': None}
+    """
+    values = method.hyperparameters()
+    return {"name": name_of(method)} | {
+        key: described(value) if isinstance(value, Method) else value
+        for key, value in values.items()
+    }
 
 
 def name_of(method: Method) -> str:
@@ -64,3 +84,23 @@ def name_of(method: Method) -> str:
     names = {kind: name for name, kind in METHODS.items()}
     kind = type(method)
     return names.get(kind, f"{kind.__module__}:{kind.__qualname__}")
+
+
+def _with_methods_made(
+    kind: type[Method], hyperparameters: Mapping[str, Any], owner: str
+) -> dict[str, Any]:
+    """Make the hyper-parameters that are methods; leave the others as they are."""
+    annotations = {key: p.annotation for key, p in parameters_of(kind).items()}
+    nested = [key for key, kinds in annotations.items() if Method in (kinds, *get_args(kinds))]
+    made = {k: v for k, v in hyperparameters.items() if k.partition(".")[0] not in nested}
+    for key in nested:
+        prefix, given = f"{key}.", hyperparameters.get(key)
+        inside = {k.removeprefix(prefix): v for k, v in hyperparameters.items() if prefix in k}
+        if isinstance(given, str):
+            inside["name"] = given
+        elif isinstance(given, Mapping):
+            inside = {**given, **inside}
+        if inside and "name" not in inside:
+            raise CrossbiasError(f"{key} of {owner} has no name; say which method, as {key}=pgd")
+        made[key] = create_method(**inside) if inside else given
+    return made

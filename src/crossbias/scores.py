@@ -1,4 +1,4 @@
-"""One number for each training sample, from a trained network: what PGD samples by."""
+"""One number for each training sample, from a trained network: what PGD decides by."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from crossbias.functional import head_gradient_norm, per_sample_gradients, vmf_log_density
 from crossbias.functional.acceptance import acceptance, direction_score, magnitude_score
+from crossbias.functional.precision import at_least_float32
 from crossbias.networks.network import Network
 from crossbias.types import Batch, Output
 
@@ -29,8 +30,22 @@ def head_norm(run: "Run", network: Network) -> Tensor:
 
 
 def loss(run: "Run", network: Network) -> Tensor:
-    """Cross-entropy (PGD, ICLR 2022 submission, appendix H)."""
-    return run.score(network, lambda b, o: F.cross_entropy(o.logits, b.target, reduction="none"))
+    """Cross-entropy (PGD, ICLR 2022 submission, eq. 2 and appendix H)."""
+
+    def of_target(batch: Batch, output: Output) -> Tensor:
+        return F.cross_entropy(at_least_float32(output.logits), batch.target, reduction="none")
+
+    return run.score(network, of_target)
+
+
+def entropy(run: "Run", network: Network) -> Tensor:
+    """Entropy of the prediction (PGD, ICLR 2022 submission, eq. 2)."""
+
+    def of_prediction(_: Batch, output: Output) -> Tensor:
+        log_p = at_least_float32(output.logits).log_softmax(1)
+        return -(log_p.exp() * log_p).sum(1)
+
+    return run.score(network, of_prediction)
 
 
 def softmax_miss(run: "Run", network: Network) -> Tensor:

@@ -14,7 +14,7 @@ Losses = dict[str, Tensor]
 class Batch(NamedTuple):
     """One mini-batch on the device, augmented and normalized."""
 
-    inputs: Tensor  # (B, C, H, W) images or (B, D) vectors, floating point
+    inputs: Tensor  # (B, C, H, W) images, (B, C, T, H, W) clips or (B, D) vectors, floating point
     target: Tensor  # (B,) int64
     bias: Tensor  # (B,) int64, UNKNOWN where no label is known
     # (B,) int64, row in the full training set, stable under subset(); hides tuple.index
@@ -26,5 +26,7 @@ class Output(NamedTuple):
 
     logits: Tensor  # (B, K)
     features: Tensor  # (B, D), what the head sees
-    maps: Tensor | None  # (B, D, h, w), what was pooled into features; None where nothing was
+    maps: (
+        Tensor | None
+    )  # (B, D, h, w), or (B, D, t, h, w) of clips, what was pooled; None where nothing was
     tapped: Tensor | None = None  # what the layer named by Network.tap gave; None without one

@@ -51,3 +51,18 @@ def test_an_error_leaves_no_live_line_behind():
     progress.begin("final", 2, 10)
     progress.close()
     assert progress.live is None
+
+
+def test_reading_of_data_is_told_in_tenths_or_in_the_live_line():
+    out = io.StringIO()
+    progress = PlainProgress(Console(file=out, width=200))
+    for done in range(1, 41):
+        progress.prepare("images", 50 * done, 2000)
+    lines = out.getvalue().splitlines()
+    assert lines == [f"images: {200 * tenth:,} of 2,000" for tenth in range(1, 11)]
+    live = LiveProgress(Console(file=io.StringIO(), force_terminal=True))
+    live.prepare("images", 64, 2000)
+    assert live.live is not None
+    assert live.line == "images: 64 of 2,000"
+    live.prepare("images", 2000, 2000)
+    assert live.live is None

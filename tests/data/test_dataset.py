@@ -70,7 +70,7 @@ def test_without_a_bias_all_biases_are_unknown(data):
         ({"targets": torch.full((48,), -1)}, r"targets must lie in 0..2"),
         ({"attributes": {"color": torch.full((48,), -2)}}, "color must lie in -1"),
         ({"attributes": {}}, "no attribute 'color'"),
-        ({"inputs": torch.zeros(48, 3, 4, 4)}, r"uint8 images or \(n, D\) floating-point"),
+        ({"inputs": torch.zeros(48, 3, 4, 4)}, r"uint8 clips or \(n, D\) floating-point"),
         ({"bias": "colour"}, r"did you mean 'color'"),
     ],
 )

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 import torch
 
-from crossbias.data.augment import augmentation, crop, flip
+from crossbias.data.augment import augmentation
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches, epoch_order
-from crossbias.errors import CrossbiasError
+from crossbias.seeds import generator_for
 
 CPU = torch.device("cpu")
 
@@ -22,10 +22,18 @@ def loaded(data, *, resident, workers=0, share=(0, 1), start=0, names=("flip", "
     return list(loader.batches(cut, augment=augmentation(names), seed=5, start=start))
 
 
+EVERYTHING = (
+    "flip", "crop(2)", "random-resized-crop(0.5,1)", "rotate(20)", "jitter(0.2,0.2,0.1)",
+    "grey(0.3)",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_worker_fed_batches_equal_resident_ones_bit_for_bit(data, workers):
     for fed, resident in zip(
-        loaded(data, resident=False, workers=workers), loaded(data, resident=True), strict=True
+        loaded(data, resident=False, workers=workers, names=EVERYTHING),
+        loaded(data, resident=True, names=EVERYTHING),
+        strict=True,
     ):
         for one, other in zip(fed, resident, strict=True):
             assert torch.equal(one, other)
@@ -61,6 +69,26 @@ def test_a_subset_keeps_the_rows_of_the_full_set(data):
     assert (data.targets[rows] == 1).all()
 
 
+@pytest.mark.parametrize("resident", [True, False])
+def test_fetched_rows_are_made_as_those_of_a_batch(data, resident):
+    """Rows are those of the full set, in any order and number; a subset knows where they are."""
+    subset = dataclasses.replace(data.subset(torch.arange(47, 7, -1)), crop=4)
+    loader = Loader(subset, CPU, resident_bytes=10**9 * resident, workers=0)
+    rows = torch.tensor([30, 9, 47, 9])
+    plain = (data.inputs[rows].float() / 255)[:, :, 1:5, 1:5]
+    torch.testing.assert_close(loader.fetch(rows), (plain - 0.5) / 0.5)
+
+
+def test_fetched_rows_have_their_own_augmentation_by_seed(data):
+    loader = Loader(data, CPU, resident_bytes=10**9, workers=0)
+    rows, augment = torch.arange(48), augmentation(("flip", "crop"))
+    first, again, other = (loader.fetch(rows, augment=augment, seed=s) for s in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    images = augment(data.inputs.float() / 255, generator_for(1, "fetch"))
+    torch.testing.assert_close(first, (images - 0.5) / 0.5)
+
+
 def test_vectors_are_fed_as_they_are(data):
     vectors = dataclasses.replace(data, inputs=torch.randn(len(data), 4))
     batch = next(Loader(vectors, CPU, resident_bytes=0, workers=0).batches([torch.tensor([3, 1])]))
@@ -71,31 +99,6 @@ def test_loading_leaves_the_global_generator_alone(data):
     before = torch.get_rng_state()
     loaded(data, resident=False, workers=2)
     assert torch.equal(before, torch.get_rng_state())
-
-
-def test_flip_mirrors_about_half_and_nothing_else():
-    images = torch.rand(400, 3, 4, 4)
-    flipped = flip(images, torch.Generator().manual_seed(0))
-    mirrored = (flipped == images.flip(3)).flatten(1).all(1)
-    same = (flipped == images).flatten(1).all(1)
-    assert (mirrored ^ same).all()
-    assert 150 < mirrored.sum() < 250
-
-
-def test_crop_shifts_each_image_and_fills_with_zeros():
-    """A twin: cut the padded image out by slicing, one image at a time."""
-    images = torch.rand(50, 3, 6, 6)
-    cropped = crop(images, torch.Generator().manual_seed(0), padding=2)
-    top, left = torch.randint(0, 5, (2, 50), generator=torch.Generator().manual_seed(0))
-    padded = torch.nn.functional.pad(images, [2] * 4)
-    for number, (row, column) in enumerate(zip(top, left, strict=True)):
-        expected = padded[number, :, row : row + 6, column : column + 6]
-        assert torch.equal(cropped[number], expected)
-
-
-def test_an_unknown_augmentation_is_answered_with_the_known_ones():
-    with pytest.raises(CrossbiasError, match=r"no augmentation 'filp' \(did you mean 'flip'"):
-        augmentation(("filp",))
 
 
 def test_batches_are_cut_to_the_middle_square(data):

@@ -11,7 +11,7 @@ import torch
 
 import crossbias
 from crossbias import TrainConfig
-from crossbias.methods import ERM, METHODS
+from crossbias.methods import ERM, LNL, METHODS
 
 
 @pytest.fixture(scope="session")
@@ -51,20 +51,32 @@ def test_a_method_ends_with_equal_weights_on_both_processes(findings, name):
     assert (folder / name / "model.safetensors").exists()
 
 
-def test_two_processes_compute_what_one_does(findings, data):
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("plain", ERM()),
+        ("plain lnl", LNL(layer="body.2", lambda_f=1.0, mu=1.0, from_biased=False)),
+    ],
+)
+def test_two_processes_compute_what_one_does(name, method, findings, data):
     """Without batch statistics or dropout the averaged gradient is the gradient of the batch."""
     (first, _), _ = findings
     network = crossbias.create("mlp", num_classes=3, in_features=108)
     network.load_state_dict(first["plain start"])
     config = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01, optimizer="sgd")
-    one = crossbias.fit(ERM(), data, network=network, config=config).network.state_dict()
+    one = crossbias.fit(method, data, network=network, config=config).network.state_dict()
     for key, value in one.items():
-        torch.testing.assert_close(first["plain"][key], value, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(first[name][key], value, rtol=1e-4, atol=1e-6)
 
 
 def test_scores_of_all_processes_come_together(findings, data):
     for result in findings[0]:
         assert torch.equal(result["score"], data.targets.float() + 1)
+
+
+def test_rows_of_all_processes_come_together_however_many_each_has(findings):
+    for result in findings[0]:
+        assert result["gathered"].tolist() == [[0.0], [1.0], [2.0], [10.0], [11.0]]
 
 
 def test_fabric_averages_gradients_of_a_named_tuple(findings):

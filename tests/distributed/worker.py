@@ -16,9 +16,10 @@ from torch import nn
 
 import crossbias
 from crossbias import Network, TrainConfig
-from crossbias.methods import ERM, METHODS
+from crossbias.methods import ERM, LNL, METHODS
 from crossbias.train.run import Run
 
+PLAIN_LNL = LNL(layer="body.2", lambda_f=1.0, mu=1.0, from_biased=False)
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", processes=2, lr=0.01)
 
 
@@ -87,6 +88,9 @@ def main() -> None:
     findings["two forwards"] = probe_two_forwards(run)
     findings["score"] = run.score(network, lambda batch, output: batch.target.float() + 1)
 
+    mine = torch.arange(3 - rank, dtype=torch.float32)[:, None] + 10 * rank
+    findings["gathered"] = run.devices.gather(mine)
+
     for name in METHODS:
         method = crossbias.create(name)
         result = crossbias.fit(
@@ -96,9 +100,9 @@ def main() -> None:
     plain = crossbias.create("mlp", num_classes=3, in_features=108)
     findings["plain start"] = {key: value.clone() for key, value in plain.state_dict().items()}
     config = dataclasses.replace(CONFIG, optimizer="sgd")
-    findings["plain"] = crossbias.fit(
-        ERM(), data, network=plain, config=config
-    ).network.state_dict()
+    for name, method in {"plain": ERM(), "plain lnl": PLAIN_LNL}.items():
+        result = crossbias.fit(method, data, network=plain, config=config)
+        findings[name] = result.network.state_dict()
     torch.save(findings, folder / f"{rank}.pt")
 
 

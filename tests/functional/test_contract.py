@@ -15,16 +15,21 @@ Tensors = tuple[Tensor, ...]
 
 SIGNATURES = {
     "hsic": "(u, v, *, sigma_u=1.0, sigma_v=1.0, unbiased=True)",
+    "clean_samples": "(cross_entropy, entropy)",
+    "noise_threshold": "(cross_entropy, entropy)",
     "end_terms": "(features, target, bias, *, variant)",
     "generalized_cross_entropy": "(logits, target, *, q)",
     "gradient_reversal": "(x, *, scale)",
     "negative_conditional_entropy": "(logits, *, dim=1)",
+    "confusion": "(logits, *, dim=1)",
+    "bias_cross_entropy": "(logits, bias)",
     "per_sample_gradients": "(network, inputs, target, *, budget=1073741824)",
     "head_gradient_norm": "(logits, target, features, *, bias=True)",
     "vmf_log_density": "(directions)",
     "cam": "(maps, weight, target)",
     "intrinsic_weight": "(maps, partner_maps, cam, partner_cam, *, tau)",
-    "median_bandwidth": "(x)",
+    "median_bandwidth": "(*batches)",
+    "color_levels": "(images, *, mean=0.0, std=1.0, size=14)",
 }
 
 
@@ -56,6 +61,8 @@ CASES: dict[str, tuple[Callable[..., Tensor | Tensors], Tensors]] = {
         functional.negative_conditional_entropy,
         (draw(8, 3, 2, 2),),
     ),
+    "confusion": (functional.confusion, (draw(8, 3, 2, 2),)),
+    "bias_cross_entropy": (functional.bias_cross_entropy, (draw(8, 3), BIASES)),
     "head_gradient_norm": (
         functional.head_gradient_norm,
         (draw(8, 3), LABELS, draw(8, 5, seed=1)),
@@ -66,6 +73,7 @@ CASES: dict[str, tuple[Callable[..., Tensor | Tensors], Tensors]] = {
         partial(functional.intrinsic_weight, tau=2.0),
         (draw(8, 5, 3, 3), draw(8, 5, 3, 3, seed=1), *draw(2, 8, 3, 3, seed=2).abs()),
     ),
+    "noise_threshold": (functional.noise_threshold, (draw(8).abs(), draw(8, seed=1).abs())),
     "median_bandwidth": (functional.median_bandwidth, (draw(8, 5),)),
 }
 every_function = pytest.mark.parametrize(("function", "inputs"), CASES.values(), ids=CASES.keys())

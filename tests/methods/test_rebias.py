@@ -1,6 +1,12 @@
 """ReBias: each update is the one Algorithm 1 asks for."""
 
 import copy
+import dataclasses
+import itertools
+import json
+import statistics
+import sys
+import types
 
 import pytest
 import torch
@@ -9,15 +15,33 @@ from torch import nn
 
 import crossbias
 from crossbias import Network, TrainConfig
+from crossbias.data.order import batches, epoch_order
+from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.functional import hsic
 from crossbias.methods import ERM, ReBias
+from crossbias.seeds import seed_for
 from crossbias.train.run import Run
 
 SGD = TrainConfig(batch_size=48, device="cpu", optimizer="sgd", momentum=0.0, lr=0.1)
+ADAM = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
+WIDTHS = (0.9, 0.6, 1.4)  # of f and of two g
 
 
-def small_biased_network(*, num_classes: int) -> Network:
+def small_network(*, num_classes: int) -> Network:
     return Network(nn.Sequential(nn.Flatten(), nn.Linear(108, 5)), nn.Linear(5, num_classes))
+
+
+def collapsed_network(*, num_classes: int) -> Network:
+    """Features that are the same for every sample, at the start and ever after."""
+    body = nn.Sequential(nn.Flatten(), nn.Linear(108, 5), nn.Threshold(1e9, 1.0))
+    return Network(body, nn.Linear(5, num_classes))
+
+
+@pytest.fixture(autouse=True)
+def my_networks(monkeypatch):
+    module = types.ModuleType("my_networks")
+    module.g, module.collapsed = small_network, collapsed_network
+    monkeypatch.setitem(sys.modules, "my_networks", module)
 
 
 def updated(network: Network, loss: torch.Tensor) -> Network:
@@ -31,59 +55,141 @@ def updated(network: Network, loss: torch.Tensor) -> Network:
 
 
 @pytest.mark.parametrize("order", ["g-then-f", "f-then-g"])
-def test_one_step_is_algorithm_1_written_out(order, data, monkeypatch):
-    import sys
-    import types
-
-    module = types.ModuleType("my_networks")
-    module.g = small_biased_network
-    monkeypatch.setitem(sys.modules, "my_networks", module)
-
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize(("position", "unbiased"), [("features", True), ("logits", False)])
+def test_one_step_is_algorithm_1_written_out(order, number, position, unbiased, data):
+    """With one and with two g, each kernel with the width of its own network."""
     torch.manual_seed(0)
     start = Network(nn.Sequential(nn.Flatten(), nn.Linear(108, 8)), nn.Linear(8, 3))
-    method = ReBias(biased="my_networks:g", lambda_f=0.7, lambda_g=1.3, sigma=0.9, order=order)
+    method = ReBias(
+        biased=("my_networks:g",) * number, lambda_f=0.7, lambda_g=1.3, order=order,
+        sigma=WIDTHS[: number + 1], position=position, unbiased=unbiased,
+    )  # fmt: skip
     run = Run(data, network=start, config=SGD)
     method.setup(run)
-    f, g = copy.deepcopy(method.network.module), copy.deepcopy(method.biased_network.module)
+    f = copy.deepcopy(method.network.module)
+    gs = [copy.deepcopy(network.module) for network in method.biased_networks]
     batch = next(run.loader(data).batches([torch.arange(48)]))
+
+    def loss_of(network: Network) -> torch.Tensor:
+        return F.cross_entropy(network(batch.inputs).logits, batch.target)
+
+    def dependence(f: Network, g: Network, width: float) -> torch.Tensor:
+        u, v = (getattr(network(batch.inputs), position) for network in (f, g))
+        return hsic(u, v, sigma_u=WIDTHS[0], sigma_v=width, unbiased=unbiased)
+
+    def step_f(f: Network, gs: list[Network]) -> Network:
+        total = sum(dependence(f, g, width) for g, width in zip(gs, WIDTHS[1:], strict=False))
+        return updated(f, loss_of(f) + 0.7 * total)
+
+    def step_gs(f: Network, gs: list[Network]) -> list[Network]:
+        return [
+            updated(g, loss_of(g) - 1.3 * dependence(f, g, width))
+            for g, width in zip(gs, WIDTHS[1:], strict=False)
+        ]
+
     losses = method.step(batch)
-
-    def dependence(one: Network, other: Network) -> torch.Tensor:
-        u, v = one(batch.inputs).features, other(batch.inputs).features
-        return hsic(u, v, sigma_u=0.9, sigma_v=0.9)
-
-    def step_f(f: Network, g: Network) -> Network:
-        task = F.cross_entropy(f(batch.inputs).logits, batch.target)
-        return updated(f, task + 0.7 * dependence(f, g))
-
-    def step_g(f: Network, g: Network) -> Network:
-        task = F.cross_entropy(g(batch.inputs).logits, batch.target)
-        return updated(g, task - 1.3 * dependence(f, g))
-
-    assert losses["biased"].item() == pytest.approx(
-        F.cross_entropy(g(batch.inputs).logits, batch.target).item(), rel=1e-5
-    )
+    mean = statistics.mean(loss_of(g).item() for g in gs)
+    assert losses["biased"].item() == pytest.approx(mean, rel=1e-5)
     if order == "g-then-f":
-        g = step_g(f, g)
-        f = step_f(f, g)
+        gs = step_gs(f, gs)
+        f = step_f(f, gs)
     else:
-        f = step_f(f, g)
-        g = step_g(f, g)
-    for ours, expected in ((method.network, f), (method.biased_network, g)):
+        f = step_f(f, gs)
+        gs = step_gs(f, gs)
+    for ours, expected in zip([method.network, *method.biased_networks], [f, *gs], strict=True):
         for key, value in expected.state_dict().items():
             torch.testing.assert_close(ours.state_dict()[key], value, rtol=1e-4, atol=1e-6)
 
 
 def test_without_strength_f_is_plain_training(data, network):
-    config = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
-    plain = crossbias.fit(ERM(), data, network=network, config=config).network.state_dict()
+    plain = crossbias.fit(ERM(), data, network=network, config=ADAM).network.state_dict()
     method = ReBias(lambda_f=0.0)
-    ours = crossbias.fit(method, data, network=network, config=config).network.state_dict()
+    ours = crossbias.fit(method, data, network=network, config=ADAM).network.state_dict()
     for key, value in plain.items():
         torch.testing.assert_close(ours[key], value, rtol=1e-4, atol=1e-6)
 
 
+def log_of(method, data, network, folder) -> list[dict]:
+    crossbias.fit(method, data, network=network, config=ADAM, folder=folder)
+    lines = (folder / "log.jsonl").read_text().splitlines()
+    return [json.loads(line)["losses"] for line in lines]
+
+
 def test_hsic_is_logged_for_the_learning_curve(data, network, tmp_path):
-    config = TrainConfig(epochs=1, batch_size=16, device="cpu")
-    crossbias.fit(ReBias(), data, network=network, config=config, folder=tmp_path / "run")
-    assert '"hsic": ' in (tmp_path / "run" / "log.jsonl").read_text()
+    for losses in log_of(ReBias(), data, network, tmp_path / "run"):
+        assert set(losses) == {"loss", "task", "hsic", "biased"}
+
+
+def test_median_widths_are_those_of_a_quarter_of_the_batches_by_network(data, network):
+    """All pairs within a batch, one by one; nothing of the networks or generators changes."""
+    method = ReBias(biased=("my_networks:g", "convnet-1x1"), sigma="median")
+    run = Run(data, network=network, config=dataclasses.replace(ADAM, batch_size=6))
+    method.setup(run)
+    modules = [method.network, *method.biased_networks]
+    before = [copy.deepcopy(module.state_dict()) for module in modules]
+    generator = torch.get_rng_state()
+    method.begin_epoch()
+    assert torch.equal(generator, torch.get_rng_state())
+    for module, state in zip(modules, before, strict=True):
+        assert all(torch.equal(value, state[key]) for key, value in module.state_dict().items())
+
+    cut = batches(epoch_order(48, 0, seed_for(0, "final", "widths")), 6)
+    linear, convnet = ([] for _ in range(2))
+    for rows in cut[:2]:  # of eight
+        inputs = (data.inputs[rows].float() / 255 - 0.5) / 0.5
+        for distances, module in zip((linear, convnet), modules[1:], strict=True):
+            features = module.module(inputs).features.tolist()
+            distances += [torch.dist(*torch.tensor(p)) for p in itertools.combinations(features, 2)]
+    for width, distances in zip(method.widths[1:], (linear, convnet), strict=True):
+        assert width.item() == pytest.approx(statistics.median_low(distances).item(), rel=1e-4)
+
+
+def test_median_widths_are_refreshed_and_logged_each_epoch(data, network, tmp_path):
+    method = ReBias(biased=("my_networks:g", "convnet-1x1"), sigma="median")
+    first, second = log_of(method, data, network, tmp_path / "run")
+    for name in ("sigma_f", "sigma_g1", "sigma_g2"):
+        assert first[name] > 0
+        assert first[name] != second[name]
+
+
+@pytest.mark.parametrize("position", ["features", "logits"])
+def test_collapsed_features_give_finite_losses_and_weights(position, data, network):
+    """All of g's features coincide: the median distance is 0, HSIC is 0, f is plain training."""
+    method = ReBias(biased="my_networks:collapsed", sigma="median", position=position)
+    result = crossbias.fit(method, data, network=network, config=ADAM)
+    assert all(value.isfinite().all() for value in result.network.state_dict().values())
+    assert method.widths[1].item() == pytest.approx(1e-3)
+    plain = crossbias.fit(ERM(), data, network=network, config=ADAM).network.state_dict()
+    for key, value in result.network.state_dict().items():
+        torch.testing.assert_close(value, plain[key], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("stop_after", [2, 3])
+def test_several_networks_with_median_widths_resume_to_the_same_bits(
+    stop_after, data, network, tmp_path, monkeypatch
+):
+    """In mid-epoch the saved widths go on; at an epoch's end they are measured again, alike."""
+    method = ReBias(biased=("my_networks:g", "convnet-1x1"), sigma="median")
+    whole = crossbias.fit(method, data, network=network, config=ADAM).network.state_dict()
+    taken = itertools.count(1)
+    options = {"network": network, "config": ADAM, "folder": tmp_path / "run"}
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "asked_to_stop", lambda self, step: next(taken) == stop_after)
+        with pytest.raises(Interrupted):
+            crossbias.fit(method, data, **options)
+    resumed = crossbias.fit(method, data, resume=True, **options).network.state_dict()
+    assert all(torch.equal(value, resumed[key]) for key, value in whole.items())
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"sigma": (1.0, 1.0, 1.0)}, "3 numbers for 2 networks; give one for f and one for each"),
+        ({"sigma": -1.0}, "sigma of ReBias must be number greater than 0 or one of 'median'"),
+        ({"biased": ()}, "names no network"),
+    ],
+)
+def test_networks_and_widths_that_do_not_fit_are_refused(values, message, data, network):
+    with pytest.raises(CrossbiasError, match=message):
+        crossbias.fit(ReBias(**values), data, network=network, config=ADAM)

@@ -207,3 +207,16 @@ def test_a_layer_that_is_not_there_is_refused_with_those_that_are():
     network = Network(nn.Sequential(nn.Conv2d(3, 8, 3)), nn.Linear(8, 10))
     with pytest.raises(CrossbiasError, match=r"no layer 'body.7'.*its layers are: body, body.0"):
         network.tap("body.7")
+
+
+def test_features_and_logits_are_float32_under_autocast():
+    """A shape's share of an averaged color is smaller than the last bit of bf16."""
+    network = Network(nn.Conv2d(3, 8, 1), nn.Linear(8, 4))
+    images = torch.full((1, 3, 28, 28), 0.5).repeat(2, 1, 1, 1)
+    images[1, :, 14, 14] += 0.25  # one pixel of 784
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = network(images)
+    assert output.maps.dtype == torch.bfloat16
+    assert output.features.dtype == output.logits.dtype == torch.float32
+    assert (output.features[0] != output.features[1]).all()
+    assert (output.logits[0] != output.logits[1]).all()

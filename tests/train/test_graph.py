@@ -24,7 +24,7 @@ class Losses(Progress):
         self.means.append(record["losses"])
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "adamp"])
 @pytest.mark.parametrize("name", METHODS)
 def test_graphs_do_not_change_the_training(name, optimizer, data, network):
     """Changing learning rates, clipping, dropout and the odd last batch included."""

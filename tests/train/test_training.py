@@ -75,6 +75,33 @@ def test_steps_end_the_training_in_mid_epoch(data, network, tmp_path):
     assert [line["step"] for line in lines] == [3, 6, 7]
 
 
+def test_a_stage_may_be_a_number_of_steps_long(data, network, monkeypatch):
+    """Whatever the configured length is; 48 samples in batches of 16 are 3 steps an epoch."""
+    taken = []
+    monkeypatch.setattr(Run, "asked_to_stop", lambda self, step: bool(taken.append(step)))
+    for config in (CONFIG, dataclasses.replace(CONFIG, steps=2)):
+        taken.clear()
+        Run(data, network=network, config=config).train(ERM(), name="brief", steps=4)
+        assert taken == [1, 2, 3, 1]
+
+
+def test_a_run_knows_how_many_steps_its_training_has(data, network):
+    assert Run(data, network=network, config=CONFIG).steps == 9
+    assert Run(data.subset(data.targets != 0), network=network, config=CONFIG).steps == 6
+    assert Run(data, network=network, config=dataclasses.replace(CONFIG, steps=7)).steps == 7
+
+
+def test_a_preview_is_a_fresh_networks_output_and_changes_nothing(data, network):
+    state = torch.get_rng_state()
+    run = Run(data, network=network, config=CONFIG)
+    output = run.preview()
+    assert torch.equal(state, torch.get_rng_state())
+    images = (data.inputs[:16].float() / 255 - 0.5) / 0.5
+    torch.testing.assert_close(output.logits, network.eval()(images).logits)
+    assert Run(data, network=crossbias.Recipe("convnet"), config=CONFIG).preview().maps.ndim == 4
+    assert not run.optimizers
+
+
 def test_gradients_are_clipped(data, network):
     """With plain SGD the first update is at most lr times the limit."""
     config = TrainConfig(

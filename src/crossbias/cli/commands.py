@@ -49,7 +49,13 @@ def train(
     network: Annotated[
         str | None, typer.Option(help="Network; the data set's own if left out.")
     ] = None,
-    bias: Annotated[str | None, typer.Option(help="The attribute that is the bias.")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Table of labels, for --data folder:PATH.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="The attribute to learn.")] = None,
+    bias: Annotated[
+        str | None, typer.Option(help="The attribute that is the bias; several with commas.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Hyper-parameter of the method."),
@@ -85,7 +91,8 @@ def train(
     common = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed, "device": device}
     experiment = start.updated(
         method=_given(name=method) | _parsed(set_),
-        data=_given(name=data, bias=bias, root=root and str(root)) | _parsed(data_set),
+        data=_given(name=data, labels=labels, target=target, bias=bias, root=root and str(root))
+        | _parsed(data_set),
         network=_given(name=network) | _parsed(network_set),
         train=_given(**common) | _parsed(train_set),
     )
@@ -117,7 +124,11 @@ def evaluate(
     experiment = trained.updated(data=_given(name=data) | _parsed(data_set))
     alignment = trained.split("train").alignment()
     splits = split or list(experiment.source().test_splits)
-    found = {name: judge(network, experiment.split(name), alignment=alignment) for name in splits}
+    progress = _progress(quiet=False)
+    found = {
+        name: judge(network, experiment.split(name, progress), alignment=alignment)
+        for name in splits
+    }
     tables.print_metrics(tables.make_console(), "split", found)
 
 
@@ -173,5 +184,7 @@ def _parsed(settings: list[str] | None) -> dict[str, str]:
 
 def _default_folder(experiment: Experiment) -> Path:
     parts = (experiment.data, experiment.method)
-    names = [str(part.get("name", "unnamed")).replace(":", "-") for part in parts]
+    named = [str(part.get("name", "unnamed")).partition(":") for part in parts]
+    # Of folder:PATH only the last part, else runs would lie in folders within folders.
+    names = [f"{first}-{Path(rest).name}" if colon else first for first, colon, rest in named]
     return Path("runs") / "-".join([*names, str(experiment.train.get("seed", 0))])

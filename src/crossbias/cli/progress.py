@@ -16,7 +16,14 @@ class PlainProgress(Progress):
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.stage, self.epochs = "", 0
+        self.stage, self.epochs, self.tenth = "", 0, 0
+
+    def prepare(self, what: str, done: int, total: int) -> None:
+        """Print a line at every tenth."""
+        tenth = 10 * done // total
+        if tenth != self.tenth:
+            self._print(f"{what}: {done:,} of {total:,}")
+        self.tenth = tenth % 10  # after the last, the next data set begins
 
     def begin(self, stage: str, epochs: int, epoch_steps: int) -> None:
         """Remember what is trained."""
@@ -49,13 +56,20 @@ class LiveProgress(PlainProgress):
         self.line = self.validation = ""
         self.first: tuple[float, int] | None = None  # time and finished steps of the first look
 
+    def prepare(self, what: str, done: int, total: int) -> None:
+        """Change the line; take it away when all is done."""
+        if self.live is None:
+            self._open()
+        self._show(f"{what}: {done:,} of {total:,}")
+        if done == total:
+            self.close()
+
     def begin(self, stage: str, epochs: int, epoch_steps: int) -> None:
         """Show the line."""
         super().begin(stage, epochs, epoch_steps)
         self.epoch_steps, self.first, self.validation = epoch_steps, None, ""
         self.close()
-        self.live = Live(console=self.console, transient=True, refresh_per_second=4)
-        self.live.start()
+        self._open()
 
     def advance(self, epoch: int, step: int, losses: dict[str, float], rate: float) -> None:
         """Change the line."""
@@ -77,6 +91,10 @@ class LiveProgress(PlainProgress):
         if self.live is not None:
             self.live.stop()
             self.live = None
+
+    def _open(self) -> None:
+        self.live = Live(console=self.console, transient=True, refresh_per_second=4)
+        self.live.start()
 
     def _show(self, line: str) -> None:
         self.line = line

@@ -21,7 +21,7 @@ def print_methods(console: Console) -> None:
     """Name, paper, supervision and hyper-parameters of every method."""
     table = _table("method", "paper", "needs", "hyper-parameters (defaults)")
     for name, kind in METHODS.items():
-        table.add_row(name, kind.paper, kind.supervision, _defaults(kind))
+        table.add_row(name, kind.paper, kind().supervision, _defaults(kind))
     console.print(table)
 
 

@@ -39,6 +39,39 @@ def biased_values(
     return biases
 
 
+def chunked_values(
+    targets: Tensor, *, values: int, rho: float, confusing: int, generator: torch.Generator
+) -> Tensor:
+    """Bias values as ReBias (ICML 2020) gives them out in its code, with exact counts.
+
+    Args:
+        targets: ``(n,)`` classes, each of them the number of its own bias value.
+        values: Number of bias values.
+        rho: Of the n samples of a class, floor(n * rho) have the class's own value.
+        confusing: Number of other values that the rest is cut into. Chunks have the size of the
+            rest divided by this number, rounded up, so that the last values may get nothing.
+        generator: Decides which samples conflict, and the order of the other values.
+
+    Returns:
+        ``(n,)`` int64.
+
+    >>> targets = torch.zeros(100, dtype=torch.int64)
+    >>> options = {"values": 10, "rho": 0.8, "confusing": 9, "generator": torch.Generator()}
+    >>> torch.bincount(chunked_values(targets, **options)).tolist()
+    [80, 3, 3, 3, 3, 0, 3, 3, 0, 2]
+    """
+    biases = torch.empty_like(targets)
+    for target in sorted(set(targets.tolist())):
+        rows = (targets == target).nonzero().squeeze(1)
+        aligned = math.floor(round(len(rows) * rho, 6))  # 100 * .29 is 28.999... in binary
+        rest = len(rows) - aligned
+        everything = torch.arange(values)
+        others = shuffled(everything[everything != target], generator)[:confusing]
+        conflicting = others.repeat_interleave(math.ceil(rest / confusing))[:rest]
+        biases[rows] = shuffled(torch.cat((torch.full((aligned,), target), conflicting)), generator)
+    return biases
+
+
 def shuffled(numbers: Tensor, generator: torch.Generator) -> Tensor:
     """The numbers in random order."""
     # By sorting, so that the order depends on nothing of torch but its uniform numbers.

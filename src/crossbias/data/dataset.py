@@ -19,7 +19,8 @@ class BiasedDataset:
     """A data set with targets and any number of named attributes, one of which may be the bias.
 
     Args:
-        inputs: ``(n, C, H, W)`` uint8 images, or ``(n, D)`` floating-point vectors.
+        inputs: ``(n, C, H, W)`` uint8 images, ``(n, C, T, H, W)`` uint8 clips, or ``(n, D)``
+            floating-point vectors.
         targets: ``(n,)`` class numbers.
         attributes: For each name, ``(n,)`` value numbers, ``UNKNOWN`` (-1) where not known.
         bias: The attribute a run treats as the bias, if any.
@@ -165,12 +166,12 @@ def _check(data: BiasedDataset) -> None:
     rows = len(data.targets)
     if not len(data.inputs) == rows == len(data.index):
         raise CrossbiasError(f"{data.name}: {len(data.inputs)} inputs but {rows} targets")
-    if not (data.inputs.dtype == torch.uint8 and data.inputs.ndim == 4) and not (
+    if not (data.inputs.dtype == torch.uint8 and data.inputs.ndim in (4, 5)) and not (
         data.inputs.is_floating_point() and data.inputs.ndim == 2
     ):
         raise CrossbiasError(
-            f"{data.name}: inputs must be (n, C, H, W) uint8 images or (n, D) floating-point "
-            f"vectors, got {tuple(data.inputs.shape)} {data.inputs.dtype}"
+            f"{data.name}: inputs must be (n, C, H, W) uint8 images, (n, C, T, H, W) uint8 clips "
+            f"or (n, D) floating-point vectors, got {tuple(data.inputs.shape)} {data.inputs.dtype}"
         )
     _check_column(data.name, "targets", data.targets, rows, data.num_classes, lowest=0)
     for name, column in data.attributes.items():

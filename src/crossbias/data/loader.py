@@ -1,13 +1,15 @@
 """Batches on the device: from data that lives there, or fed by worker processes."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from crossbias.data.augment import Augmentation, center_crop
+from crossbias.data.augment import Augmentation, augmented
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.geometry import center_crop
 from crossbias.seeds import generator_for
 from crossbias.types import Batch
 
@@ -41,8 +43,11 @@ class Loader:
         self.targets, self.biases = data.targets.to(device), data.biases.to(device)
         self.index = data.index.to(device)
         self.images = data.inputs.dtype == torch.uint8
-        self.mean = torch.tensor(data.mean, device=device).view(1, -1, 1, 1)
-        self.std = torch.tensor(data.std, device=device).view(1, -1, 1, 1)
+        by_channel = (1, -1, *(1 for _ in data.inputs.shape[2:]))
+        fast = device.type == "cuda" and data.inputs.ndim == 4
+        self.layout = torch.channels_last if fast else torch.contiguous_format
+        self.mean = torch.tensor(data.mean, device=device).view(by_channel)
+        self.std = torch.tensor(data.std, device=device).view(by_channel)
 
     def batches(
         self,
@@ -64,13 +69,37 @@ class Loader:
             inputs = self._floats(raw)
             if augment is not None:
                 # A process draws for its own share: same (seed, number), other images.
-                inputs = augment(inputs, generator_for(seed, "batch", number, rank))
+                inputs = augmented(inputs, augment, generator_for(seed, "batch", number, rank))
             yield Batch(
                 self._normalized(inputs),
                 self.targets[positions],
                 self.biases[positions],
                 self.index[positions],
             )
+
+    def fetch(self, index: Tensor, *, augment: Augmentation | None = None, seed: int = 0) -> Tensor:
+        """Inputs of any rows of the full training set, made as those of a batch are.
+
+        The host waits for the device only where the data does not live there.
+
+        Args:
+            index: ``(B,)`` rows of the full training set, on the device.
+            augment: What is done to them.
+            seed: Of what the augmentation draws.
+        """
+        positions = self._positions[index]
+        raw = self.inputs[positions if self.resident else positions.cpu()]
+        inputs = self._floats(raw.to(self.device, non_blocking=True))
+        if augment is not None:
+            inputs = augment(inputs, generator_for(seed, "fetch"))
+        return self._normalized(inputs)
+
+    @cached_property
+    def _positions(self) -> Tensor:
+        """Where a row of the full training set is in this data, (full_size,)."""
+        table = torch.zeros(self.data.full_size, dtype=torch.int64, device=self.device)
+        table[self.index] = torch.arange(len(self.index), device=self.device)
+        return table
 
     def _resident(self, mine: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         if not mine:
@@ -98,15 +127,16 @@ class Loader:
     def _floats(self, raw: Tensor) -> Tensor:
         if not self.images:
             return raw.float()
-        fast = torch.channels_last if self.device.type == "cuda" else torch.contiguous_format
-        return raw.to(torch.float32, memory_format=fast).div_(255)
+        return raw.to(torch.float32, memory_format=self.layout).div_(255)
 
     def _normalized(self, inputs: Tensor) -> Tensor:
         if not self.images:
             return inputs
         if self.data.crop:
             inputs = center_crop(inputs, self.data.crop)
-        return (inputs - self.mean) / self.std
+        # In place, since the floats are this batch's own; then in one layout, whatever
+        # augmentations left.
+        return inputs.sub_(self.mean).div_(self.std).contiguous(memory_format=self.layout)
 
 
 class _Rows(Dataset[Tensor]):

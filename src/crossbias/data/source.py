@@ -1,13 +1,19 @@
 """Where data comes from: a named, parameterized maker of splits."""
 
+import os
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.noise import with_label_noise
 from crossbias.errors import CrossbiasError
-from crossbias.parameters import closest, parameters_of
+from crossbias.parameters import Fraction, closest, convert, parameters_of
+from crossbias.train.progress import Progress
+
+ROOT_VARIABLE: Final = "CROSSBIAS_DATA"
+"""Environment variable that names the folder of all data, where none is given."""
 
 
 class Source(ABC):
@@ -21,26 +27,67 @@ class Source(ABC):
     summary: ClassVar[str]
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
     network: ClassVar[str]  # trained by default on this data
+    version: ClassVar[int] = 1  # another one whenever the same options give other data
+    progress: Progress = Progress()  # hears how far the reading is
 
     @abstractmethod
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
-        """Make or read one split; ``split`` is one of ``splits``."""
+        """Make or read one split; ``split`` is one of ``available_splits``."""
+
+    @property
+    def available_splits(self) -> tuple[str, ...]:
+        """The splits there are with these options; all of them, unless a source says otherwise."""
+        return self.splits
 
     @property
     def test_splits(self) -> tuple[str, ...]:
         """The splits a model is judged on and never chosen by."""
-        return tuple(split for split in self.splits if split not in ("train", "validation"))
+        return tuple(
+            split for split in self.available_splits if split not in ("train", "validation")
+        )
 
-    def load(self, split: str, *, root: Path | str | None = None, seed: int = 0) -> BiasedDataset:
-        """One split, after checking its name."""
-        if split not in self.splits:
-            raise CrossbiasError(
-                f"{self.name} has no split {split!r}{closest(split, self.splits)}; "
-                f"its splits are: {', '.join(self.splits)}"
-            )
-        data = self.make(split, root=None if root is None else Path(root), seed=seed)
-        return replace(data, origin={"seed": seed} | self.options())
+    def load(
+        self,
+        split: str,
+        *,
+        root: Path | str | None = None,
+        seed: int = 0,
+        label_noise: float = 0.0,
+    ) -> BiasedDataset:
+        """One split, after checking its name.
+
+        Args:
+            split: One of ``available_splits``.
+            root: Folder of all data; what ``CROSSBIAS_DATA`` names if not given.
+            seed: Of everything random in how the data is made.
+            label_noise: Fraction of the labels of ``train`` that are made wrong; other splits
+                keep theirs.
+        """
+        self._check_split(split)
+        fraction = convert(label_noise, Fraction, f"label_noise of data set {self.name!r}")
+        data = self.make(split, root=data_root(root), seed=seed)
+        if fraction and split == "train":
+            data = with_label_noise(data, fraction=fraction, seed=seed)
+        origin = {"version": self.version, "seed": seed, "label_noise": fraction}
+        if root is not None:
+            origin["root"] = str(Path(root).absolute())
+        return replace(data, origin=origin | self.options())
 
     def options(self) -> dict[str, Any]:
         """The constructor's keywords and their values."""
         return {name: getattr(self, name) for name in parameters_of(type(self))}
+
+    def _check_split(self, split: str) -> None:
+        available = self.available_splits
+        if split not in available:
+            why = f" with the options {self.options()}" if split in self.splits else ""
+            raise CrossbiasError(
+                f"{self.name} has no split {split!r}{why}{closest(split, available)}; "
+                f"its splits are: {', '.join(available)}"
+            )
+
+
+def data_root(given: Path | str | None = None) -> Path | None:
+    """The folder of all data: the one given, else what ``CROSSBIAS_DATA`` names, if anything."""
+    named = given or os.environ.get(ROOT_VARIABLE)
+    return Path(named) if named else None

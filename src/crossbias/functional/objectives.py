@@ -58,3 +58,50 @@ def negative_conditional_entropy(logits: Tensor, *, dim: int = 1) -> Tensor:
     """
     log_q = F.log_softmax(at_least_float32(logits), dim)
     return (log_q.exp() * log_q).sum(dim).mean()
+
+
+def confusion(logits: Tensor, *, dim: int = 1) -> Tensor:
+    r"""Confusion loss of BlindEye (Alvi et al., ECCV Workshops 2018), compared with in LNL.
+
+    .. math:: -\mathbb{E}_x \Big[ \frac1K \sum_b \log Q(b|f(x)) \Big]
+
+    The cross-entropy between a uniform distribution and the predicted one: smallest,
+    :math:`\log K`, when the prediction is uniform.
+
+    Args:
+        logits: Scores of the bias predictor, such as ``(B, K)`` or ``(B, K, h, w)``.
+        dim: The dimension of the ``K`` bias values; the mean is over all others.
+
+    Returns:
+        A scalar, in float32 or better.
+
+    >>> confusion(torch.zeros(3, 8)), torch.tensor(8.0).log()
+    (tensor(2.0794), tensor(2.0794))
+    """
+    return -F.log_softmax(at_least_float32(logits), dim).mean()
+
+
+def bias_cross_entropy(logits: Tensor, bias: Tensor) -> Tensor:
+    r"""Bias prediction loss of LNL (Kim et al., CVPR 2019), eq. 7, where the bias is known.
+
+    The mean of the cross-entropy over all samples and positions with a known bias; for colors
+    one mean for each channel, and their sum, as in the authors' code.
+
+    Args:
+        logits: Scores of the bias predictor :math:`h(f(x))`: ``(B, K)`` for labels,
+            ``(B, K, C, h, w)`` for colors.
+        bias: ``(B,)`` bias numbers or ``(B, C, h, w)`` color levels; negative where unknown,
+            which takes part in nothing.
+
+    Returns:
+        A scalar, in float32 or better; a channel of which nothing is known adds 0.
+
+    >>> bias_cross_entropy(torch.zeros(3, 4), torch.tensor([0, 3, -1])), torch.tensor(4.0).log()
+    (tensor(1.3863), tensor(1.3863))
+    """
+    if bias.ndim == 1:
+        logits, bias = logits[..., None], bias[:, None]  # one channel
+    each = F.cross_entropy(at_least_float32(logits), bias.clamp(min=0), reduction="none")
+    known = bias >= 0
+    over = [0, *range(2, bias.ndim)]  # all but the channel
+    return ((each * known).sum(over) / known.sum(over).clamp(min=1)).sum()

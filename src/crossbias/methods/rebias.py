@@ -1,11 +1,15 @@
-"""ReBias: a network made independent of one that is biased by design."""
+"""ReBias: a network made independent of others that are biased by design."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor, nn
 
+from crossbias.errors import CrossbiasError
 from crossbias.functional import hsic
+from crossbias.methods.bandwidths import median_widths
 from crossbias.methods.base import Method, Supervision
 from crossbias.networks.recipe import Recipe
 from crossbias.parameters import NonNegative, Positive
@@ -18,20 +22,27 @@ if TYPE_CHECKING:
 class ReBias(Method):
     """ReBias (Bahng et al., ICML 2020), eq. 3 and Algorithm 1.
 
-    The network f is trained to be right and, in the sense of HSIC, independent of a network g
-    that can see only the bias; g is trained to be right and dependent on f::
+    The network f is trained to be right and, in the sense of HSIC, independent of networks g
+    that can see only the bias; each g is trained to be right and dependent on f::
 
-        f: min CE(f) + lambda_f HSIC_1(f, g)
+        f: min CE(f) + lambda_f sum_g HSIC_1(f, g)
         g: min CE(g) - lambda_g HSIC_1(f, g)
 
     No bias labels are used, but g must be chosen for the kind of bias: a 1 x 1 ConvNet sees
     color and no shape.
 
     Args:
-        biased: Name of g among the networks, built for the data at hand.
+        biased: Names of the g among the networks, one or several, built for the data at hand.
+            The paper has one; where its eq. 2 takes the maximum over g, the released code takes
+            the sum over those it is given.
         lambda_f: Weight of independence in f's objective (the paper's lambda).
         lambda_g: Weight of dependence in g's objective.
-        sigma: Width of both RBF kernels; 1 as on Biased MNIST.
+        sigma: Width of the RBF kernels: a number for all, 1 on Biased MNIST; several numbers, of
+            f and of each g; or ``median``, the median distance between two samples of a batch,
+            for each network its own and anew before each epoch, as on ImageNet.
+        position: What is compared: the pooled ``features``, or the ``logits``, which the paper
+            finds more stable for action recognition.
+        unbiased: HSIC_1 (eq. A3) if true, else the biased HSIC_0 of section 3.2.
         order: Which network moves first in a step: ``g-then-f`` as released, ``f-then-g`` as
             Algorithm 1 prints it. The second one sees the first one's new features.
     """
@@ -44,61 +55,105 @@ class ReBias(Method):
     def __init__(
         self,
         *,
-        biased: str = "convnet-1x1",
+        biased: tuple[str, ...] | str = ("convnet-1x1",),
         lambda_f: NonNegative = 1.0,
         lambda_g: NonNegative = 1.0,
-        sigma: Positive = 1.0,
+        sigma: Positive | Literal["median"] | tuple[Positive, ...] = 1.0,
+        position: Literal["features", "logits"] = "features",
+        unbiased: bool = True,
         order: Literal["g-then-f", "f-then-g"] = "g-then-f",
     ) -> None:
-        self.biased = biased
+        self.biased = (biased,) if isinstance(biased, str) else tuple(biased)
         self.lambda_f = lambda_f
         self.lambda_g = lambda_g
         self.sigma = sigma
+        self.position = position
+        self.unbiased = unbiased
         self.order = order
 
     def setup(self, run: "Run") -> None:
-        """Build f, and g for the same data."""
+        """Build f, and each g for the same data."""
+        networks = 1 + len(self.biased)
+        if networks == 1:
+            raise CrossbiasError("biased of ReBias names no network; name one, as 'convnet-1x1'")
+        if isinstance(self.sigma, tuple) and len(self.sigma) != networks:
+            raise CrossbiasError(
+                f"sigma of ReBias has {len(self.sigma)} numbers for {networks} networks; "
+                f"give one for f and one for each of: {', '.join(self.biased)}"
+            )
         super().setup(run)
-        self.biased_network, self.biased_optimizer = run.build(Recipe(self.biased))
+        built = [run.build(Recipe(name)) for name in self.biased]
+        self.biased_networks = [network for network, _ in built]
+        self.biased_optimizers = [optimizer for _, optimizer in built]
+        start = 1.0 if isinstance(self.sigma, str) else self.sigma
+        widths = start if isinstance(start, tuple) else (start,) * networks
+        self.widths = torch.tensor(widths, device=run.device)  # of f and each g; begin_epoch's
+
+    def begin_epoch(self) -> None:
+        """Measure the widths, if they are medians."""
+        if self.sigma == "median":
+            networks = [self.network, *self.biased_networks]
+            minimum = self.minimum_batch
+            self.widths.copy_(median_widths(self.run, networks, self._chosen, minimum=minimum))
+
+    def end_epoch(self) -> dict[str, float]:
+        """The widths that were used, if they are medians."""
+        if self.sigma != "median":
+            return {}
+        names = ["sigma_f", *(f"sigma_g{number}" for number in range(1, len(self.biased) + 1))]
+        return dict(zip(names, self.widths.tolist(), strict=True))
 
     def step(self, batch: Batch) -> Losses:
         """One update of each network."""
-        output, biased = self.network(batch.inputs), self.biased_network(batch.inputs)
+        output = self.network(batch.inputs)
+        biased = [network(batch.inputs) for network in self.biased_networks]
         if self.order == "g-then-f":
             biased_losses = self._step_biased(batch, output, biased)
-            biased = self._refreshed(self.biased_network, batch)
+            biased = [_refreshed(network, batch) for network in self.biased_networks]
             return self._step_task(batch, output, biased) | biased_losses
         losses = self._step_task(batch, output, biased)
-        output = self._refreshed(self.network, batch)
-        return losses | self._step_biased(batch, output, biased)
+        return losses | self._step_biased(batch, _refreshed(self.network, batch), biased)
 
     def state(self) -> dict[str, Any]:
-        """Both networks and both optimizers."""
-        return super().state() | {
-            "biased_network": self.biased_network,
-            "biased_optimizer": self.biased_optimizer,
-        }
+        """All networks and optimizers, and the widths."""
+        state = super().state() | {"widths": self.widths}
+        for number, network in enumerate(self.biased_networks):
+            state[f"biased_network_{number}"] = network
+            state[f"biased_optimizer_{number}"] = self.biased_optimizers[number]
+        return state
 
-    def _step_task(self, batch: Batch, output: Output, biased: Output) -> Losses:
+    def _step_task(self, batch: Batch, output: Output, biased: Sequence[Output]) -> Losses:
         task = F.cross_entropy(output.logits, batch.target)
-        dependence = self._hsic(output, biased.features.detach())  # g is fixed here
+        each = [self._hsic(output, 0, g, number) for number, g in enumerate(biased, 1)]
+        dependence = torch.stack(each).sum()
         loss = task + self.lambda_f * dependence
         self.run.minimize(loss, self.optimizer)
         return {"loss": loss, "task": task, "hsic": dependence}
 
-    def _step_biased(self, batch: Batch, output: Output, biased: Output) -> Losses:
-        task = F.cross_entropy(biased.logits, batch.target)
-        dependence = self._hsic(biased, output.features.detach())  # f is fixed here
-        self.run.minimize(task - self.lambda_g * dependence, self.biased_optimizer)
-        return {"biased": task}
+    def _step_biased(self, batch: Batch, output: Output, biased: Sequence[Output]) -> Losses:
+        task = torch.stack([F.cross_entropy(g.logits, batch.target) for g in biased])
+        each = [self._hsic(g, number, output, 0) for number, g in enumerate(biased, 1)]
+        loss = (task - self.lambda_g * torch.stack(each)).sum()  # no g sees another's part
+        self.run.minimize(loss, *self.biased_optimizers)
+        return {"biased": task.mean()}
 
-    def _hsic(self, moving: Output, fixed: torch.Tensor) -> torch.Tensor:
-        return hsic(moving.features, fixed, sigma_u=self.sigma, sigma_v=self.sigma)
+    def _hsic(self, moving: Output, moving_number: int, fixed: Output, fixed_number: int) -> Tensor:
+        """HSIC of two networks, f being number 0; the fixed one gets no gradient."""
+        return hsic(
+            self._chosen(moving),
+            self._chosen(fixed).detach(),
+            sigma_u=self.widths[moving_number],
+            sigma_v=self.widths[fixed_number],
+            unbiased=self.unbiased,
+        )
 
-    @staticmethod
-    @torch.no_grad()
-    def _refreshed(network: torch.nn.Module, batch: Batch) -> Output:
-        """Features after the update, in training mode as in the authors' code."""
-        output = network(batch.inputs)
-        assert isinstance(output, Output)
-        return output
+    def _chosen(self, output: Output) -> Tensor:
+        return output.logits if self.position == "logits" else output.features
+
+
+@torch.no_grad()
+def _refreshed(network: nn.Module, batch: Batch) -> Output:
+    """A network's output after its update, in training mode as in the authors' code."""
+    output = network(batch.inputs)
+    assert isinstance(output, Output)
+    return output

@@ -1,10 +1,15 @@
 """Network: a body, average pooling and a linear head, with everything from one forward."""
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from crossbias.errors import CrossbiasError
+from crossbias.functional.precision import at_least_float32, no_autocast
 from crossbias.parameters import closest
 from crossbias.types import Output
 
@@ -46,10 +51,10 @@ class Network(nn.Module):
 
         Args:
             layer: Name of a module of the body, as ``named_modules`` of this network writes it:
-                ``body.0`` or ``body.layer3``. Its output must be one tensor.
+                ``body.0`` or ``body.layer3``. Its output must be one tensor. Empty for none.
         """
         layers = [name for name, _ in self.named_modules() if name.startswith("body")]
-        if layer not in layers:
+        if layer and layer not in layers:
             raise CrossbiasError(
                 f"the network has no layer {layer!r}{closest(layer, layers)}; "
                 f"its layers are: {', '.join(layers)}"
@@ -66,19 +71,60 @@ class Network(nn.Module):
                 f"(batch, {self.num_features}); pass a head of nn.Linear({features.shape[-1]}, "
                 f"{self.num_classes}) or a body that ends in {self.num_features} features"
             )
-        return Output(self.head(features), features, maps, tapped)
+        # In float32: rounded to bf16, the little that a shape adds to averaged colors is lost.
+        with no_autocast(features):
+            logits = self.head(at_least_float32(features))
+        return Output(logits, features, maps, tapped)
+
+    def until_tap(self, inputs: Tensor) -> Tensor:
+        """What the tapped layer gives, at the cost of the layers up to it.
+
+        Without a tapped layer what the body gives: its maps, or its features where it has none.
+        """
+        if not self.tapped_layer:
+            maps, features = _pooled(self.body(inputs))
+            return features if maps is None else maps
+
+        def stop(_layer: nn.Module, _inputs: Any, output: Any) -> None:
+            raise _Reached(output)
+
+        handle = self.get_submodule(self.tapped_layer).register_forward_hook(stop)
+        try:
+            self.body(inputs)
+        except _Reached as reached:
+            return self._one_tensor([reached.output])
+        finally:
+            handle.remove()
+        return self._one_tensor([])
 
     def _body_and_tapped(self, inputs: Tensor) -> tuple[Any, Tensor | None]:
         if not self.tapped_layer:
             return self.body(inputs), None
-        seen: list[Tensor] = []
+        seen: list[Any] = []
         layer = self.get_submodule(self.tapped_layer)
         # Registered for one forward only: a lasting hook would point to the original in copies.
         handle = layer.register_forward_hook(lambda _layer, _inputs, output: seen.append(output))
         try:
-            return self.body(inputs), seen[0]
+            return self.body(inputs), self._one_tensor(seen)
         finally:
             handle.remove()
+
+    def _one_tensor(self, seen: list[Any]) -> Tensor:
+        found = seen[0] if seen else None
+        if not isinstance(found, Tensor):
+            what = f"gives a {type(found).__name__}" if seen else "is not run by the network"
+            raise CrossbiasError(
+                f"layer {self.tapped_layer!r} {what}; name one whose output is one tensor"
+            )
+        return found
+
+
+class _Reached(Exception):
+    """The tapped layer has run: what comes after it is not needed."""
+
+    def __init__(self, output: Any) -> None:
+        super().__init__()
+        self.output = output
 
 
 def has_batch_norm(network: nn.Module) -> bool:
@@ -87,9 +133,57 @@ def has_batch_norm(network: nn.Module) -> bool:
     return any(isinstance(module, batch_norm) for module in network.modules())
 
 
+@contextmanager
+def buffers_kept(*networks: nn.Module) -> Iterator[None]:
+    """Put running statistics back as they were, in place: a pass that only looks changes nothing.
+
+    >>> norm = nn.BatchNorm1d(1)
+    >>> with buffers_kept(norm):
+    ...     _ = norm(torch.tensor([[1.0], [3.0]]))
+    >>> norm.running_mean
+    tensor([0.])
+    """
+    saved = [(buffer, buffer.clone()) for network in networks for buffer in network.buffers()]
+    try:
+        yield
+    finally:
+        for buffer, before in saved:
+            buffer.copy_(before)
+
+
 def _pooled(found: Tensor | tuple[Tensor | None, Tensor]) -> tuple[Tensor | None, Tensor]:
     if isinstance(found, tuple):
         return found
     if found.ndim == 2:
         return None, found
-    return found, found.flatten(2).mean(2)  # (B, D, ...) -> (B, D)
+    return found, averaged(found)
+
+
+def averaged(maps: Tensor) -> Tensor:
+    """The mean over space, (B, D, ...) -> (B, D), in float32 or better."""
+    mean: Tensor = _MeanOverSpace.apply(maps)
+    return mean
+
+
+class _MeanOverSpace(torch.autograd.Function):
+    """The mean over space, (B, D, ...) -> (B, D), whose gradient is a view of one number a map.
+
+    Torch's own gradient fills a whole batch of maps, on CUDA in another memory format than the
+    layer before, which then takes as long as a convolution.
+    """
+
+    generate_vmap_rule = True  # per-sample gradients go through here
+
+    @staticmethod
+    def forward(maps: Tensor) -> Tensor:
+        return maps.flatten(2).mean(2, dtype=torch.promote_types(maps.dtype, torch.float32))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        (maps,) = inputs
+        ctx.space, ctx.dtype = maps.shape[2:], maps.dtype
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        each: Tensor = (gradient / math.prod(ctx.space)).to(ctx.dtype)
+        return each.view(*each.shape, *(1 for _ in ctx.space)).expand(*each.shape, *ctx.space)

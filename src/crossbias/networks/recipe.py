@@ -10,9 +10,20 @@ from torch import nn
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
+from crossbias.networks.bagnet import bagnet18, bagnet18_released
+from crossbias.networks.gray import gray
 from crossbias.networks.network import Network
-from crossbias.networks.small import convnet, convnet_1x1, convnet_end, mlp, simple_convnet_1
+from crossbias.networks.small import (
+    convnet,
+    convnet_1x1,
+    convnet_end,
+    lnl_convnet,
+    mlp,
+    mlp_first,
+    simple_convnet_1,
+)
 from crossbias.networks.split import as_network
+from crossbias.networks.video import resnet18_2d, resnet18_3d
 from crossbias.parameters import (
     Count,
     closest,
@@ -26,10 +37,17 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "convnet": convnet,
     "convnet-1x1": convnet_1x1,
     "convnet-end": convnet_end,
+    "lnl-convnet": lnl_convnet,
     "simple-convnet-1": simple_convnet_1,
     "mlp": mlp,
+    "gray": gray,
+    "mlp-first": mlp_first,
+    "bagnet18": bagnet18,
+    "bagnet18-released": bagnet18_released,
+    "resnet18-3d": resnet18_3d,
+    "resnet18-2d": resnet18_2d,
 }
-"""The papers' own small networks. Any other name is looked up in timm."""
+"""The papers' own networks. Any other name is looked up in timm."""
 
 
 @dataclass(frozen=True)

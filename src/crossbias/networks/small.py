@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crossbias.networks.network import Network
+from crossbias.networks.network import Network, averaged
 from crossbias.parameters import Count, Fraction
 
 _WIDTHS = (16, 32, 64, 128)
@@ -55,6 +55,31 @@ def simple_convnet_1(
     return Network(body, nn.Linear(64, num_classes))
 
 
+def lnl_convnet(*, num_classes: Count, in_channels: Count = 3) -> Network:
+    """The network of LNL's colored MNIST (CVPR 2019, section 5.1), as released.
+
+    The first two convolutions are LNL's f, the other two and the head its g. The paper has batch
+    normalization after every convolution; the released network has it on the input alone.
+    """
+    convolutions = [
+        nn.Conv2d(in_channels, 32, 5, padding=2),
+        nn.Conv2d(32, 32, 3, padding=1),
+        nn.Conv2d(32, 64, 3, padding=1, stride=2),
+        nn.Conv2d(64, 64, 3, padding=1),
+    ]
+    for convolution in convolutions:
+        nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
+    first, second, third, fourth = convolutions
+    body = nn.Sequential(
+        nn.BatchNorm2d(in_channels),
+        first, nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1),
+        second, nn.ReLU(),  # (B, 32, 14, 14) of 28-pixel images: the end of f
+        third, nn.ReLU(),
+        fourth, nn.ReLU(),
+    )  # fmt: skip
+    return Network(body, nn.Linear(64, num_classes))
+
+
 def mlp(
     *, num_classes: Count, in_features: Count, width: Count = 100, layers: Count = 2
 ) -> Network:
@@ -68,6 +93,17 @@ def mlp(
     return Network(nn.Sequential(nn.Flatten(), *hidden), nn.Linear(width, num_classes))
 
 
+def mlp_first(*, num_classes: Count, width: Count = 100, layers: Count = 2) -> Network:
+    """A perceptron that sees the first coordinate only: the g of ReBias's toy (section 3.2)."""
+    seeing = mlp(num_classes=num_classes, in_features=1, width=width, layers=layers)
+    return Network(nn.Sequential(_FirstColumn(), seeing.body), seeing.head)
+
+
+class _FirstColumn(nn.Module):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs.flatten(1)[:, :1]
+
+
 class _UnitNorm(nn.Module):
     """Maps, and their spatial mean divided by its length."""
 
@@ -77,7 +113,7 @@ class _UnitNorm(nn.Module):
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         maps = self.convolutions(inputs)
-        return maps, F.normalize(maps.mean((2, 3)))
+        return maps, F.normalize(averaged(maps))
 
 
 class _HalvedConv2d(nn.Conv2d):

@@ -26,7 +26,9 @@ class TrainConfig:
         epochs: Passes over the training set, each of as many samples as the set has.
         steps: Number of updates instead of ``epochs``; the last pass is cut short.
         batch_size: Samples in an update, over all processes together.
-        optimizer: ``adam`` has coupled weight decay, as in the papers; ``adamw`` decoupled.
+        optimizer: ``adam`` has coupled weight decay, as in the papers; ``adamw`` and ``adamp``
+            (Heo et al., ICLR 2021, recommended by ReBias) decoupled. ``adamp`` reads values on the
+            host, so its steps are not replayed as CUDA graphs.
         lr: Learning rate at the start.
         momentum: Of ``sgd``.
         weight_decay: As the optimizer understands it.
@@ -54,7 +56,7 @@ class TrainConfig:
     epochs: Count = 10
     steps: Count | None = None
     batch_size: Count = 128
-    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    optimizer: Literal["adam", "adamw", "sgd", "adamp"] = "adam"
     lr: Positive = 1e-3
     momentum: Fraction = 0.9
     weight_decay: NonNegative = 0.0

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TypeVar, cast
 
 import torch
 from lightning_fabric import Fabric
@@ -13,10 +14,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from crossbias.errors import CrossbiasError
-from crossbias.networks.network import Network
 from crossbias.seeds import global_randomness_kept
 from crossbias.train.config import TrainConfig
 from crossbias.types import Output
+
+_Module = TypeVar("_Module", bound=nn.Module)
 
 
 class Devices:
@@ -55,6 +57,14 @@ class Devices:
         """Gradients of a loss, averaged over the processes."""
         self.fabric.backward(loss)
 
+    def complete_gradients(self, optimizer: Optimizer) -> None:
+        """Gradients of a network whose forward was not the wrapped one: zeros, then the mean."""
+        for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            elif self.world > 1:
+                parameter.grad.copy_(self.sum(parameter.grad) / self.world)
+
     def autocast(self) -> AbstractContextManager[None]:
         """The precision of the forward pass, for a network that is not wrapped."""
         return self.fabric.autocast()
@@ -64,6 +74,17 @@ class Devices:
         summed = self.fabric.all_reduce(tensor, reduce_op="sum")
         assert isinstance(summed, Tensor)
         return summed
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """The rows of all processes, without gradient; each may have another number of them."""
+        if self.world == 1:
+            return tensor.detach()
+        gathered = self.fabric.all_gather(torch.tensor(len(tensor), device=self.device))
+        assert isinstance(gathered, Tensor)
+        sizes = gathered.tolist()
+        missing = tensor.new_zeros(max(sizes) - len(tensor), *tensor.shape[1:])
+        padded = self.fabric.all_gather(torch.cat([tensor.detach(), missing]))
+        return torch.cat([part[:size] for part, size in zip(padded, sizes, strict=True)])
 
     def any(self, flag: bool) -> bool:
         """Whether something holds on at least one process."""
@@ -101,16 +122,16 @@ class _Bf16(MixedPrecision):
     def __init__(self, device: torch.device) -> None:
         super().__init__("bf16-mixed", device.type)
 
-    def convert_output(self, data: Output) -> Output:
+    def convert_output(self, data: Output | Tensor) -> Output | Tensor:
         """Losses and statistics are computed in float32."""
-        return Output(data.logits.float(), data.features.float(), data.maps)
+        if isinstance(data, Tensor):
+            return data.float()
+        return data._replace(logits=data.logits.float(), features=data.features.float())
 
 
-def unwrapped(network: nn.Module) -> Network:
-    """The network itself, without what ``Devices.setup`` put around it."""
-    module = getattr(network, "module", network)
-    assert isinstance(module, Network)
-    return module
+def unwrapped(network: _Module) -> _Module:
+    """The module itself, without what ``Devices.setup`` put around it."""
+    return cast(_Module, getattr(network, "module", network))
 
 
 def find_device(name: str) -> torch.device:

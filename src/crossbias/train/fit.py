@@ -110,11 +110,11 @@ def _check(
 ) -> None:
     """Refuse what cannot work, before anything is trained or written."""
     name = type(method).__name__
-    validated(type(method), method.hyperparameters(), name)
+    _check_hyperparameters(method)
     if not len(train):
         raise CrossbiasError(f"{train.name} has no training samples")
     if method.supervision == "bias labels" and not train.has_bias_labels:
-        free = [key for key, kind in METHODS.items() if kind.supervision != "bias labels"]
+        free = [key for key, kind in METHODS.items() if kind().supervision != "bias labels"]
         raise CrossbiasError(
             f"{name} needs bias labels, but {train.name!r} has none; name the attribute that is "
             f"the bias, or use a method that needs none: {', '.join(free)}"
@@ -133,6 +133,15 @@ def _check(
             "selection 'validation-worst-group' needs bias labels in the validation data; "
             "use 'validation-accuracy' or 'last'"
         )
+
+
+def _check_hyperparameters(method: Method) -> None:
+    """Values given in Python, and those of methods inside, as strictly as those of a file."""
+    values = method.hyperparameters()
+    validated(type(method), values, type(method).__name__)
+    for value in values.values():
+        if isinstance(value, Method):
+            _check_hyperparameters(value)
 
 
 def _open(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from crossbias.data.augment import augmentation
 from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError, Diverged, Interrupted
 from crossbias.methods.base import Method
@@ -17,7 +16,7 @@ from crossbias.train.checkpoint import load_checkpoint, packed, restore, save_ch
 from crossbias.train.folder import resume_command
 from crossbias.train.graph import GraphedStep
 from crossbias.train.meter import Meter, in_words
-from crossbias.train.optimizers import set_learning_rate
+from crossbias.train.optimizers import is_capturable, set_learning_rate
 from crossbias.train.schedule import learning_rate
 from crossbias.types import Batch, Losses
 
@@ -35,19 +34,26 @@ class Training:
         method: What is trained.
         name: Name of the stage.
         epochs: Instead of the configured length, if given.
+        steps: The same in updates; the last epoch is cut short.
         weights: Sampling weights or mask over the full training set, if any.
     """
 
     def __init__(
-        self, run: "Run", method: Method, *, name: str, epochs: int | None, weights: Tensor | None
+        self,
+        run: "Run",
+        method: Method,
+        *,
+        name: str,
+        epochs: int | None,
+        steps: int | None,
+        weights: Tensor | None,
     ) -> None:
         self.run, self.method, self.name = run, method, name
         self.weights = None if weights is None else weights.cpu()[run.data.index]
         self.loader = run.loader(run.data)
-        named = run.data.augment if run.config.augment is None else run.config.augment
-        self.augment = augmentation(named) if named else None
+        self.augment = run.augmentation()
         self.minimum = _minimum_batch(run, method)
-        self.steps = math.inf if epochs or not run.config.steps else run.config.steps
+        self.steps = steps or (None if epochs else run.config.steps) or math.inf
         self.epoch_steps = len(self._cut(0))
         whole = math.ceil(self.steps / self.epoch_steps) if self.steps < math.inf else None
         self.epochs: int = epochs or whole or run.config.epochs
@@ -59,7 +65,11 @@ class Training:
         """Train to the end and keep the network that the selection rule names."""
         self._resume()
         self.run.progress.begin(self.name, self.epochs, self.epoch_steps)
-        graphed = self.run.devices.uses_graphs and self.method.capturable
+        graphed = (
+            self.run.devices.uses_graphs
+            and self.method.capturable
+            and all(is_capturable(config) for _, config in self.run.optimizers)
+        )
         step = GraphedStep(self.method.step) if graphed else self.method.step
         while self.epoch < self.epochs:
             self._train_epoch(step)
@@ -104,7 +114,7 @@ class Training:
             "step": (self.epoch - 1) * self.epoch_steps + self.step,
             "seconds": round(seconds, 3),
             "samples_per_second": round(rate, 1),
-            "lr": learning_rate(self.run.config, self.epoch - 1, self.epochs),
+            "lr": learning_rate(self.run.optimizers[0][1], self.epoch - 1, self.epochs),
             "losses": losses,
             "validation": validation,
         }

@@ -14,6 +14,11 @@ def make_optimizer(
     config: TrainConfig, parameters: Iterable[nn.Parameter], device: torch.device
 ) -> Optimizer:
     """The optimizer the configuration names, one kernel for all parameters where there is one."""
+    if config.optimizer == "adamp":
+        from timm.optim.adamp import AdamP
+
+        decay = config.weight_decay
+        return AdamP(parameters, lr=config.lr, weight_decay=decay)  # type: ignore[no-untyped-call]
     options: dict[str, Any] = {
         "lr": config.lr,
         "weight_decay": config.weight_decay,
@@ -25,10 +30,15 @@ def make_optimizer(
     return (AdamW if config.optimizer == "adamw" else Adam)(parameters, **options)
 
 
+def is_capturable(config: TrainConfig) -> bool:
+    """Whether steps of the optimizer the configuration names can be recorded as a CUDA graph."""
+    return config.optimizer != "adamp"  # it decides on the host whether to project a gradient
+
+
 def set_learning_rate(optimizer: Optimizer, value: float, device: torch.device) -> None:
     """Set the learning rate; on CUDA in a tensor, which a captured graph reads at each replay."""
     for group in optimizer.param_groups:
-        if device.type != "cuda":
+        if device.type != "cuda" or "fused" not in group:  # AdamP wants a number
             group["lr"] = value
         elif isinstance(group["lr"], Tensor) and group["lr"].device == device:
             group["lr"].fill_(value)

@@ -6,6 +6,9 @@ from typing import Any
 class Progress:
     """Hears about a training; subclasses show it. This one is silent."""
 
+    def prepare(self, what: str, done: int, total: int) -> None:
+        """Of the data, ``done`` of ``total`` images are ready; ``what`` names them."""
+
     def begin(self, stage: str, epochs: int, epoch_steps: int) -> None:
         """A training starts, or goes on after an interruption."""
 
@@ -19,4 +22,4 @@ class Progress:
         """Something a person should know, such as a stage that is skipped."""
 
     def close(self) -> None:
-        """Training ended, or failed."""
+        """Training, or the reading of data, ended or failed."""

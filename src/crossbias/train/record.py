@@ -11,7 +11,7 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.methods.base import Method
 from crossbias.networks import Network, Recipe
-from crossbias.registry import name_of
+from crossbias.registry import described
 from crossbias.train.config import TrainConfig
 from crossbias.train.environment import (
     command_line,
@@ -41,7 +41,7 @@ def record_of(
         "version": crossbias_version(),
         "command": command_line(),
         "commit": source_commit(),
-        "method": {"name": name_of(method)} | method.hyperparameters(),
+        "method": described(method),
         "paper": method.paper,
         "supervision": method.supervision,
         "selection": config.selection,

@@ -6,8 +6,10 @@ from typing import TypeVar, overload
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.optim import Optimizer
 
+from crossbias.data.augment import Augmentation, augmentation
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches
@@ -72,16 +74,19 @@ class Run:
 
     @overload
     def build(
-        self, network: _Module, config: TrainConfig | None = None
+        self, network: _Module | Callable[[], _Module], config: TrainConfig | None = None
     ) -> tuple[_Module, Optimizer]: ...
 
     def build(
-        self, network: nn.Module | Recipe | None = None, config: TrainConfig | None = None
+        self,
+        network: nn.Module | Recipe | Callable[[], nn.Module] | None = None,
+        config: TrainConfig | None = None,
     ) -> tuple[nn.Module, Optimizer]:
         """A network on the device and its optimizer; its learning rate follows its schedule.
 
         Args:
-            network: A recipe, or a module to copy; the run's own if not given.
+            network: A recipe, a module to copy, or a function that makes one, which then draws
+                its weights from this run's seed; the run's own if not given.
             config: Optimizer and schedule of this network; the run's if not given.
         """
         config = config or self.config
@@ -89,7 +94,7 @@ class Run:
         with global_randomness_kept(self.device):
             seed_global(seed_for(self.config.seed, "network", self.stage_name, number), self.device)
             module = self._fresh(network or self.network).to(self.device)
-        if self.device.type == "cuda":
+        if self.device.type == "cuda" and not any(p.ndim == 5 for p in module.parameters()):
             module.to(memory_format=torch.channels_last)
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         optimizer = make_optimizer(config, trained, self.device)
@@ -99,16 +104,48 @@ class Run:
         self.optimizers.append((optimizer, config))
         return wrapped, optimizer
 
-    def minimize(self, loss: Tensor, *optimizers: Optimizer) -> None:
-        """One update: gradients of the loss, clipped if configured, and a step."""
-        for optimizer in optimizers:
+    def outline(self) -> Network:
+        """The run's network on the CPU, not trained, to look at its layers."""
+        with global_randomness_kept(self.device):
+            network = self._fresh(self.network)
+        assert isinstance(network, Network)
+        return network.eval()
+
+    def minimize(
+        self, loss: Tensor, *optimizers: Optimizer, partial: Optimizer | None = None
+    ) -> None:
+        """One update: gradients of the loss, clipped if configured, and a step.
+
+        Args:
+            loss: What to minimize.
+            *optimizers: Of the networks that move.
+            partial: Of a network that the loss reaches through ``until_tap``. Layers it does not
+                reach get a gradient of zero, so that weight decay and momentum still move them.
+        """
+        moving = optimizers if partial is None else (*optimizers, partial)
+        for optimizer in moving:
             optimizer.zero_grad()
         self.devices.backward(loss)
-        for optimizer in optimizers:
+        if partial is not None:
+            self.devices.complete_gradients(partial)
+        for optimizer in moving:
             if self.config.gradient_clip is not None:
                 parameters = [p for group in optimizer.param_groups for p in group["params"]]
                 nn.utils.clip_grad_norm_(parameters, self.config.gradient_clip)
             optimizer.step()
+
+    def until_tap(self, network: Network, inputs: Tensor) -> Tensor:
+        """``Network.until_tap`` in the run's precision; see ``partial`` of ``minimize``."""
+        with self.devices.autocast():
+            return unwrapped(network).until_tap(inputs)
+
+    def fixed(self, module: nn.Module, inputs: Tensor) -> Tensor:
+        """A module's output, through which gradients reach the inputs but not its parameters."""
+        parameters = {name: p.detach() for name, p in unwrapped(module).named_parameters()}
+        with self.devices.autocast():
+            output = functional_call(unwrapped(module), parameters, (inputs,))
+        assert isinstance(output, Tensor)
+        return output
 
     def train(
         self,
@@ -116,6 +153,7 @@ class Run:
         *,
         name: str = "final",
         epochs: int | None = None,
+        steps: int | None = None,
         weights: Tensor | None = None,
         network: Network | None = None,
     ) -> Network:
@@ -125,6 +163,7 @@ class Run:
             method: What to train.
             name: Name of the stage, in the log and in the folder.
             epochs: Instead of the configured length.
+            steps: Instead of the configured length, in updates.
             weights: One number for each row of the full training set: samples are drawn in
                 proportion to it; or a mask of the rows to train on.
             network: To start from a copy of, instead of the run's own.
@@ -142,7 +181,7 @@ class Run:
             method.network.load_state_dict(finished)
         else:
             with self.devices.training():
-                Training(child, method, name=name, epochs=epochs, weights=weights).go()
+                Training(child, method, name=name, epochs=epochs, steps=steps, weights=weights).go()
             self.devices.share(method.network)
             if self.folder is not None and self.devices.is_main and name != "final":
                 self.folder.save_network(name, method.network.state_dict())
@@ -158,6 +197,38 @@ class Run:
                 self.folder.save_tensor(name, value)
             self.devices.barrier()
         return value
+
+    @property
+    def steps(self) -> int:
+        """Updates in a training of the configured length on this run's data.
+
+        Where a small rest joins the batch before it, an epoch takes one less.
+        """
+        epoch_steps = len(batches(torch.arange(len(self.data)), self.config.batch_size))
+        return self.config.steps or self.config.epochs * epoch_steps
+
+    def preview(self) -> Output:
+        """What a fresh network gives for the first batch, to refuse one that cannot serve."""
+        with global_randomness_kept(self.device):
+            network = self._fresh(self.network).to(self.device)
+        assert isinstance(network, Network)
+        _, output = next(self._outputs(network, self.data))
+        return output
+
+    def augmentation(self) -> Augmentation | None:
+        """The configured augmentation of training inputs, or else the data's own."""
+        named = self.data.augment if self.config.augment is None else self.config.augment
+        return augmentation(named, size=self.data.crop) if named else None
+
+    def fetch(self, index: Tensor, number: int) -> Tensor:
+        """Inputs of chosen rows, beside those of the batch, for step ``number`` of this stage.
+
+        Args:
+            index: ``(B,)`` rows of the full training set, on the device.
+            number: Of the step, which seeds their augmentation.
+        """
+        seed = seed_for(self.config.seed, self.stage_name, "fetch", number, self.devices.rank)
+        return self.loader(self.data).fetch(index, augment=self.augmentation(), seed=seed)
 
     def on(self, data: BiasedDataset) -> "Run":
         """The same run on other data, such as a subset."""
@@ -215,8 +286,10 @@ class Run:
             return False
         return self.devices.any(self.interrupts.requested is not None)
 
-    def _fresh(self, network: nn.Module | Recipe) -> nn.Module:
-        return network.build(self.data) if isinstance(network, Recipe) else copy.deepcopy(network)
+    def _fresh(self, network: nn.Module | Recipe | Callable[[], nn.Module]) -> nn.Module:
+        if isinstance(network, Recipe):
+            return network.build(self.data)
+        return copy.deepcopy(network) if isinstance(network, nn.Module) else network()
 
     def _outputs(self, network: Network, data: BiasedDataset) -> Iterator[tuple[Batch, Output]]:
         """Batches and outputs of one pass in evaluation mode, this process's share of them."""

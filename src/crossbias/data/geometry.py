@@ -1,0 +1,139 @@
+"""Augmentations that move pixels: each image of a batch by its own draw."""
+
+import math
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from crossbias.errors import CrossbiasError
+from crossbias.parameters import Fraction, Interval, Positive, WholeNumber
+
+_TRIES = 10  # draws of a random resized crop before the middle is taken, as in torchvision
+
+
+def flip(images: Tensor, generator: Generator, probability: Fraction = 0.5) -> Tensor:
+    """Mirror some images left to right."""
+    chosen = torch.rand(len(images), generator=generator) < probability
+    return torch.where(to_device(chosen, images)[:, None, None, None], images.flip(3), images)
+
+
+def crop(
+    images: Tensor, generator: Generator, padding: WholeNumber = 4, *, size: int = 0
+) -> Tensor:
+    """Pad with zeros and cut a square of ``size``, or the image's shape, out at a random place."""
+    height, width = (size or side for side in images.shape[2:])
+    padded = F.pad(images, [padding] * 4)
+    room = torch.tensor([padded.shape[2] - height + 1, padded.shape[3] - width + 1])
+    draws = torch.rand(2, len(images), generator=generator, dtype=torch.float64)
+    top, left = to_device((draws * room[:, None]).long(), images)
+    rows = top[:, None] + torch.arange(height, device=images.device)  # (B, H)
+    columns = left[:, None] + torch.arange(width, device=images.device)  # (B, W)
+    batch = torch.arange(len(images), device=images.device)[:, None, None]
+    # Indices around a slice put the channels last: (B, H, W, C).
+    return padded[batch, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def center_crop(images: Tensor, size: int) -> Tensor:
+    """The middle square of images or clips; those that are no larger stay whole."""
+    height, width = images.shape[-2:]
+    top, left = max(height - size, 0) // 2, max(width - size, 0) // 2
+    return images[..., top : top + min(size, height), left : left + min(size, width)]
+
+
+def random_resized_crop(
+    images: Tensor,
+    generator: Generator,
+    low: Positive = 0.08,
+    high: Positive = 1.0,
+    *,
+    size: int = 0,
+) -> Tensor:
+    """Cut out a random part of each image and resize it to ``size``, or to the image's shape.
+
+    As torchvision's ``RandomResizedCrop``: areas are uniform between ``low`` and ``high`` of the
+    image's, ratios of width to height log-uniform between 3/4 and 4/3; of ten draws the first
+    that lies in the image, else its middle. Resizing is bilinear without antialiasing.
+    """
+    if low > high:
+        raise CrossbiasError(f"random-resized-crop needs low <= high, got {low:g} and {high:g}")
+    boxes = resized_crop_boxes(len(images), images.shape[2:], low, high, generator)
+    shape = (size, size) if size else (images.shape[2], images.shape[3])
+    return cut_out(images, to_device(boxes, images), shape)
+
+
+def rotate(
+    images: Tensor, generator: Generator, degrees: Annotated[float, Interval(0, 180)] = 10.0
+) -> Tensor:
+    """Turn each image by a random angle up to ``degrees`` either way; corners become zero."""
+    angles = (2 * torch.rand(len(images), generator=generator) - 1) * math.radians(degrees)
+    return turn(images, to_device(angles, images))
+
+
+def resized_crop_boxes(
+    count: int, shape: torch.Size, low: float, high: float, generator: Generator
+) -> Tensor:
+    """Top, left, height and width of random parts of images, (count, 4), as whole numbers."""
+    height, width = shape
+    draws = torch.rand(2, count, _TRIES, generator=generator, dtype=torch.float64)
+    area = height * width * (low + (high - low) * draws[0])
+    ratio = torch.exp(math.log(3 / 4) + math.log(16 / 9) * draws[1])
+    wide, tall = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
+    fits = (wide > 0) & (wide <= width) & (tall > 0) & (tall <= height)
+    first = fits.int().argmax(1, keepdim=True)  # the first try that fits
+    wide, tall = wide.gather(1, first).squeeze(1), tall.gather(1, first).squeeze(1)
+    none = ~fits.any(1)
+    wide[none], tall[none] = min(width, round(height * 4 / 3)), min(height, round(width * 4 / 3))
+    draws = torch.rand(2, count, generator=generator, dtype=torch.float64)
+    room = torch.stack((height - tall, width - wide))
+    top, left = torch.where(none, room // 2, (draws * (room + 1)).floor())
+    return torch.stack((top, left, tall, wide), 1)
+
+
+def cut_out(images: Tensor, boxes: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Parts of images, resized.
+
+    Args:
+        images: ``(B, C, H, W)``.
+        boxes: ``(B, 4)`` top, left, height and width in pixels.
+        shape: Height and width of the result.
+    """
+    top, left, tall, wide = boxes.to(images.dtype).unbind(1)
+    rows = _places(shape[0], top, tall, images.shape[2])
+    columns = _places(shape[1], left, wide, images.shape[3])
+    grid = (columns[:, None, :].expand(-1, shape[0], -1), rows[:, :, None].expand(-1, -1, shape[1]))
+    return F.grid_sample(images, torch.stack(grid, 3), padding_mode="border", align_corners=False)
+
+
+def turn(images: Tensor, angles: Tensor) -> Tensor:
+    """Images turned counter-clockwise about their middle, bilinear, zero outside.
+
+    Args:
+        images: ``(B, C, H, W)``.
+        angles: ``(B,)`` in radians.
+    """
+    height, width = images.shape[2:]
+    cosine, sine, zero = angles.cos(), angles.sin(), torch.zeros_like(angles)
+    # From the result to the image, in coordinates that run from -1 to 1 along each side.
+    top = torch.stack((cosine, -sine * height / width, zero), 1)
+    bottom = torch.stack((sine * width / height, cosine, zero), 1)
+    matrices = torch.stack((top, bottom), 1).to(images.dtype)  # (B, 2, 3)
+    grid = F.affine_grid(matrices, list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, align_corners=False)
+
+
+def to_device(drawn: Tensor, images: Tensor) -> Tensor:
+    """What was drawn on the CPU, where the images are; the host does not wait for the copy."""
+    if images.is_cuda:
+        drawn = drawn.pin_memory()
+    return drawn.to(images.device, non_blocking=True)
+
+
+def _places(size: int, start: Tensor, part: Tensor, side: int) -> Tensor:
+    """Where the pixels of a resized part lie along a side that runs from -1 to 1, (B, size)."""
+    steps = torch.arange(size, device=part.device, dtype=part.dtype) + 0.5
+    inside = steps * (part / size)[:, None] - 0.5  # in pixels, of which 0 is the first one's middle
+    # Not between the part's outermost pixels and what is beyond them.
+    inside = inside.clamp(min=0).minimum((part - 1)[:, None])
+    return (2 * (start[:, None] + inside) + 1) / side - 1

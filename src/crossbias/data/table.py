@@ -1,0 +1,123 @@
+"""Tables of labels: named columns of text, and what they mean for a data set."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from crossbias.errors import CrossbiasError
+from crossbias.parameters import closest
+from crossbias.types import UNKNOWN
+
+_BETWEEN = " / "  # names of values in the name of a combined value
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text.
+
+    Args:
+        name: The table's, for messages; its path.
+        columns: By name, the cells of every row; empty text where a value is missing.
+        where: Of every row, where it stands, for messages.
+    """
+
+    name: str
+    columns: Mapping[str, Sequence[str]]
+    where: Sequence[str]
+
+    def column(self, name: str) -> Sequence[str]:
+        """The cells of one column."""
+        if name not in self.columns:
+            raise CrossbiasError(
+                f"{self.name} has no column {name!r}{closest(name, self.columns)}; "
+                f"its columns are: {', '.join(self.columns)}"
+            )
+        return self.columns[name]
+
+    def encoded(self, name: str) -> "Encoded":
+        """A column as numbers of its values, which are sorted: numbers by size, text by letters.
+
+        Raises:
+            CrossbiasError: The column is absent, or mixes numbers and text.
+        """
+        cells = ["" if is_missing(cell) else cell for cell in self.column(name)]
+        known = [cell for cell in cells if cell]
+        numbers = {cell: _number(cell) for cell in known}
+        texts = [cell for cell in known if numbers[cell] is None]
+        if texts and len(texts) < len(known):
+            self._refuse_mixed(
+                name, cells, texts, [cell for cell in known if numbers[cell] is not None]
+            )
+        if texts:
+            return Encoded.of(cells, tuple(sorted(set(texts))))
+        ordered = sorted({number for number in numbers.values() if number is not None})
+        named = [str(numbers[cell]) if cell else "" for cell in cells]  # 1 and 1.0 are the same
+        return Encoded.of(named, tuple(str(number) for number in ordered))
+
+    def _refuse_mixed(
+        self, name: str, cells: list[str], texts: list[str], numbers: list[str]
+    ) -> None:
+        """Point to the first cell of the rarer kind."""
+        rare, usual, kind = (texts, numbers, "numbers")
+        if len(numbers) < len(texts):
+            rare, usual, kind = (numbers, texts, "text")
+        raise CrossbiasError(
+            f"{self.where[cells.index(rare[0])]}: {name} is {rare[0]!r}, but other rows have "
+            f"{kind} such as {usual[0]!r}; write numbers or text in all rows, and nothing where "
+            f"the value is not known"
+        )
+
+    def combined(self, names: Sequence[str]) -> "Encoded":
+        """Several columns as one, with a value for every combination that occurs."""
+        parts = [self.encoded(name) for name in names]
+        if len(parts) == 1:
+            return parts[0]
+        keys = list(zip(*(part.numbers.tolist() for part in parts), strict=True))
+        known = sorted({key for key in keys if UNKNOWN not in key})
+        number = {key: place for place, key in enumerate(known)}
+        values = [
+            _BETWEEN.join(part.values[at] for part, at in zip(parts, key, strict=True))
+            for key in known
+        ]
+        return Encoded(torch.tensor([number.get(key, UNKNOWN) for key in keys]), tuple(values))
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A column as numbers.
+
+    Args:
+        numbers: ``(n,)`` int64, ``UNKNOWN`` where the value is missing.
+        values: Names of the values.
+    """
+
+    numbers: Tensor
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(cls, cells: Sequence[str], values: tuple[str, ...]) -> "Encoded":
+        """Cells by their place among the values; empty ones are unknown."""
+        places = {value: place for place, value in enumerate(values)}
+        return cls(torch.tensor([places.get(cell, UNKNOWN) for cell in cells]), values)
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell says that its value is not known: empty, or not a number."""
+    return not cell or cell.lower() == "nan"
+
+
+def _number(cell: str) -> int | float | None:
+    try:
+        return int(cell)
+    except ValueError:
+        pass
+    try:
+        number = float(cell)
+    except ValueError:
+        return None
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() else number

@@ -1,0 +1,121 @@
+"""Denoised: leave out samples whose label looks wrong, then train any method on the others."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from crossbias.data.dataset import BiasedDataset
+from crossbias.errors import CrossbiasError
+from crossbias.functional import clean_samples, noise_threshold
+from crossbias.methods.base import Method, Supervision
+from crossbias.methods.erm import ERM
+from crossbias.methods.pgd import PGD
+from crossbias.networks.network import Network
+from crossbias.parameters import Count
+from crossbias.scores import entropy, loss
+from crossbias.storage import write_json
+from crossbias.types import UNKNOWN
+
+if TYPE_CHECKING:
+    from crossbias.train.run import Run
+
+CLEAN = "clean"  # name of the attribute that holds the true labels, where they are known
+
+Counts = dict[str, dict[str, int]]
+"""Samples before and after, by kind: ``{"clean majority": {"before": 90, "kept": 88}, ...}``."""
+
+
+class Denoised(Method):
+    """The de-noising module of PGD (Ahn et al., ICLR 2022 submission), Algorithm 3 and eq. 2.
+
+    Methods that emphasize rare samples emphasize wrong labels as well. A plain network is trained
+    first; samples whose loss is high for how unsure the network is of them are left out, and the
+    method inside is trained on the rest. A class of which nothing would be left is kept whole.
+
+    Where the data has an attribute ``clean`` with the true labels, it is counted how many samples
+    of each kind were kept (Table 16); training does not look at it.
+
+    Args:
+        inner: The method trained on what is kept, PGD if not given: ``Denoised(inner=PGD(q=0.5))``;
+            in a file the table ``[method.inner]``, on the command line ``--set inner=pgd --set
+            inner.q=0.5``.
+        noise_epochs: Length of the plain training; the configured number of epochs if not given.
+    """
+
+    paper: ClassVar[str] = "PGD (ICLR 2022 submission)"
+    # Of an instance it is that of the method inside.
+    supervision: Supervision = "none"  # type: ignore[misc]
+
+    def __init__(self, *, inner: Method | None = None, noise_epochs: Count | None = None) -> None:
+        self.inner = PGD() if inner is None else inner
+        self.noise_epochs = noise_epochs
+        self.supervision = self.inner.supervision
+
+    def fit(self, run: "Run") -> Network:
+        """Plain network, losses and entropies, the method inside on what looks clean."""
+        if isinstance(self.inner, Denoised):
+            raise CrossbiasError("denoised in denoised would train the same plain network twice")
+        keep = _with_lost_classes(run, self._keep(run))
+        counts = kept_counts(run.data, keep)
+        run.progress.note(_in_words(counts))
+        if run.folder is not None and run.devices.is_main:
+            write_json(run.folder.path / "stages" / "kept.json", counts)
+        return self.inner.fit(run.on(run.data.subset(keep)))
+
+    def _keep(self, run: "Run") -> Tensor:
+        """Which samples of the run's data to keep, (n,); what it is decided by stays on disk."""
+        plain = run.train(ERM(), name="noise", epochs=self.noise_epochs)
+        rows = run.data.index
+        losses = run.stage("cross-entropy", lambda: loss(run, plain))
+        entropies = run.stage("entropy", lambda: entropy(run, plain))
+        run.stage("threshold", lambda: noise_threshold(losses[rows], entropies[rows]))
+        return clean_samples(losses[rows], entropies[rows])
+
+
+def kept_counts(data: BiasedDataset, keep: Tensor) -> Counts:
+    """How many samples were kept, and of which kind where the truth is known (Table 16).
+
+    Args:
+        data: The training data. An attribute ``clean`` holds the true labels, if they are known;
+            the majority are the samples whose true label is aligned with their bias.
+        keep: ``(n,)`` bool, the samples that were kept.
+    """
+    kinds = {"all": torch.ones_like(keep)}
+    if CLEAN in data.attributes:
+        truth = data.attributes[CLEAN]
+        right, wrong = truth == data.targets, (truth != data.targets) & (truth != UNKNOWN)
+        kinds |= {"clean": right, "noisy": wrong}
+        if data.bias not in (None, CLEAN) and data.has_bias_labels:
+            known = (data.biases != UNKNOWN) & (truth != UNKNOWN)
+            majority = data.alignment()[truth, data.biases] & known
+            minority = ~majority & known
+            for name, rows in {"clean": right, "noisy": wrong}.items():
+                kinds |= {f"{name} majority": rows & majority, f"{name} minority": rows & minority}
+    return {
+        name: {"before": int(rows.sum()), "kept": int((rows & keep).sum())}
+        for name, rows in kinds.items()
+    }
+
+
+def _with_lost_classes(run: "Run", keep: Tensor) -> Tensor:
+    """Refuse to go on without any sample; keep a class whole rather than lose it."""
+    data = run.data
+    if not keep.any():
+        raise CrossbiasError(
+            f"denoised would leave out all samples of {data.name}: its plain network says the same "
+            f"of every one; set noise_epochs or lr higher, or train {data.name} without denoised"
+        )
+    counts = torch.bincount(data.targets[keep], minlength=data.num_classes)
+    lost = counts[data.targets] == 0  # (n,) samples of classes that would be lost
+    if lost.any():
+        names = [data.classes[number] for number in sorted(set(data.targets[lost].tolist()))]
+        run.progress.note(
+            f"every label of class {', '.join(names)} looks wrong: the class is kept whole"
+        )
+    return keep | lost
+
+
+def _in_words(counts: Counts) -> str:
+    parts = [f"{name} {found['kept']} of {found['before']}" for name, found in counts.items()]
+    return f"kept samples: {', '.join(parts)}"

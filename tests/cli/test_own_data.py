@@ -1,0 +1,90 @@
+"""Training on a person's own images from the command line."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from crossbias.cli import main
+
+
+@pytest.fixture
+def crossbias(monkeypatch, capsys, tmp_path):
+    """Type a command in a folder with images and labels; get exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CROSSBIAS_CACHE", str(tmp_path / "cache"))
+    Path("x-rays").mkdir()
+    lines = ["file,disease,hospital,sex"]
+    for number in range(40):
+        pixels = np.full((20, 16, 3), 5 * number, np.uint8)
+        Image.fromarray(pixels).save(f"x-rays/{number}.png")
+        ill, north = number % 2, (number + number // 10) % 2
+        lines.append(f"{number}.png,{'ill' if ill else 'well'},{north},{'mf'[number % 3 > 0]}")
+    Path("labels.csv").write_text("\n".join(lines) + "\n")
+
+    def typed(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["crossbias", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        return int(left.value.code or 0), out, err
+
+    return typed
+
+
+OWN = ["--data", "folder:x-rays", "--labels", "labels.csv", "--target", "disease"]
+TINY = [
+    "--network",
+    "simple-convnet-1",
+    "--data-set",
+    "size=16",
+    "--epochs",
+    "1",
+    "--device",
+    "cpu",
+]
+
+
+def test_train_and_evaluate_on_own_images(crossbias):
+    code, out, err = crossbias("train", *OWN, "--bias", "hospital,sex", *TINY, "--method", "erm")
+    assert code == 0, err
+    run = Path("runs/folder-x-rays-erm-0")
+    assert f"run: {run}" in out
+    assert "28 of 28 images are missing" in err
+    assert "images: 28 of 28" in err
+    data = json.loads((run / "config.json").read_text())["data"]
+    assert (data["name"], data["labels"]) == ("folder:x-rays", "labels.csv")
+    assert (data["target"], data["bias"]) == ("disease", "hospital,sex")
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert set(metrics) == {"validation", "test"}
+    code, again, err = crossbias("evaluate", str(run))
+    assert code == 0, err
+    assert "images are missing" not in err
+    assert again.splitlines()[-1].split()[:2] == ["test", out_of(out, "test")]
+
+
+def out_of(out: str, split: str) -> str:
+    """Overall accuracy of a split in the printed table."""
+    return next(line.split()[1] for line in out.splitlines() if line.startswith(f"{split} "))
+
+
+def test_a_damaged_test_image_is_found_before_the_training(crossbias):
+    text = Path("labels.csv").read_text().splitlines()
+    parts = ["split"] + ["train"] * 30 + ["test"] * 10
+    Path("labels.csv").write_text(
+        "".join(f"{line},{part}\n" for line, part in zip(text, parts, strict=True))
+    )
+    Path("x-rays/35.png").write_bytes(b"")
+    code, _, err = crossbias("train", *OWN, *TINY, "--method", "erm", "--out", "runs/x")
+    assert code == 2
+    assert "labels.csv line 37: 35.png is not an image" in err
+    assert not Path("runs").exists()
+
+
+def test_options_of_a_folder_are_refused_elsewhere(crossbias):
+    code, _, err = crossbias("train", "--data", "glyphs", "--labels", "x.csv", "--method", "erm")
+    assert code == 2
+    assert "has no parameter 'labels'" in err
