@@ -25,12 +25,13 @@ def grad_cam(network: Network, inputs: Tensor, target: Tensor) -> Tensor | None:
         target: ``(B,)`` the class to explain, for each sample.
 
     Returns:
-        ``(B, h, w)`` in [0, 1] without gradient; None for a network that has no maps.
+        ``(B, h, w)`` in [0, 1] without gradient; None for a network that
+        has no maps, or maps of clips.
     """
     # The maps need a graph from the input on, even where all parameters are frozen.
     with evaluation(network), torch.enable_grad():
         output = network(inputs.detach().clone().requires_grad_())
-        if output.maps is None:
+        if output.maps is None or output.maps.ndim != 4:
             return None
         if _is_mean(output.maps, output.features):
             return cam(output.maps, network.head.weight, target).detach()

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from crossbias.data.augment import center_crop
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.geometry import center_crop
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches
 from crossbias.networks.network import Network
@@ -40,7 +40,7 @@ def predict(network: Network, data: BiasedDataset, *, pictures: bool = False) ->
         target=data.targets,
         probabilities=torch.cat(answers),
         attributes=data.attributes,
-        pictures=None if rows is None else _seen(data, rows),
+        pictures=None if rows is None else seen_images(data, rows),
         picture_rows=rows,
     )
 
@@ -70,8 +70,8 @@ def metrics_of(
     )
 
 
-def _seen(data: BiasedDataset, rows: Tensor) -> Tensor:
-    """The images as the network sees them: cut to the data's crop."""
+def seen_images(data: BiasedDataset, rows: Tensor) -> Tensor:
+    """The images at some positions, uint8, as the network sees them: cut to the data's crop."""
     images = data.inputs[rows]
     return center_crop(images, data.crop) if data.crop else images
 
