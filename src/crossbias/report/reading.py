@@ -11,7 +11,6 @@ from crossbias.errors import CrossbiasError
 from crossbias.explain import Views, load_labels, load_views
 from crossbias.report.runs import Epoch, RunFolder
 from crossbias.storage import read_json
-from crossbias.train.folder import RunFolder as Files
 from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate, Metrics, Predictions, judged_split, load_predictions
 
@@ -88,14 +87,14 @@ def _read_metrics(path: Path) -> dict[str, Metrics]:
 
 def _read_optional(folder: Path) -> dict[str, Any]:
     """What older runs lack."""
-    files = Files(folder)
-    splits = read_json(files.metrics)
+    metrics, views, labels = (folder / name for name in ("metrics.json", "views.npz", "labels.npz"))
+    splits = read_json(metrics)
     judged = splits[judged_split(splits) or ""]
     return {
-        "attributes": _attributes(judged, files.metrics),
+        "attributes": _attributes(judged, metrics),
         "measures": _measures(judged),
-        "views": load_views(files.views) if files.views.exists() else {},
-        "labels": load_labels(files.labels) if files.labels.exists() else None,
+        "views": load_views(views) if views.exists() else {},
+        "labels": load_labels(labels) if labels.exists() else None,
     }
 
 

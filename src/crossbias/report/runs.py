@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from crossbias.explain import Labels, Views
-from crossbias.train.folder import RunFolder as Files
+from crossbias.tensors import load_torch
 from crossbias.verify import Estimate, Metrics, Predictions, judged_split
 
 
@@ -90,4 +90,6 @@ class RunFolder:
         Raises:
             CrossbiasError: The file is damaged.
         """
-        return Files(self.path).load_tensor(name)
+        path = self.path / "stages" / f"{name}.pt"
+        found = load_torch(path) if path.exists() else None
+        return found if isinstance(found, Tensor) else None

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crossbias.errors import CrossbiasError
 from crossbias.storage import read_json, write_atomically, write_json
-from crossbias.train.checkpoint import load_torch
+from crossbias.tensors import load_torch
 
 
 class RunFolder:
