@@ -95,7 +95,9 @@ def _with_methods_made(
     made = {k: v for k, v in hyperparameters.items() if k.partition(".")[0] not in nested}
     for key in nested:
         prefix, given = f"{key}.", hyperparameters.get(key)
-        inside = {k.removeprefix(prefix): v for k, v in hyperparameters.items() if prefix in k}
+        inside = {
+            k.removeprefix(prefix): v for k, v in hyperparameters.items() if k.startswith(prefix)
+        }
         if isinstance(given, str):
             inside["name"] = given
         elif isinstance(given, Mapping):

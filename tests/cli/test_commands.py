@@ -53,7 +53,8 @@ def test_train_leaves_a_finished_run_and_says_where(crossbias):
     )  # fmt: skip
     assert code == 0, err
     config = json.loads(Path("runs/x/config.json").read_text())
-    assert config["method"] == {"name": "end", "alpha": 1.0, "beta": 1.0, "variant": "released"}
+    defaults = {"variant": "released", "layer": "", "balanced": False}
+    assert config["method"] == {"name": "end", "alpha": 1.0, "beta": 1.0} | defaults
     assert config["train"]["seed"] == 3
     assert config["data"]["size"] == 60
     assert config["network"]["name"] == "simple-convnet-1"

@@ -1,0 +1,145 @@
+"""IE's stages: the ensemble and its division, what is refused, resumed, fed and logged."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+
+import crossbias
+from crossbias import TrainConfig
+from crossbias.errors import CrossbiasError, Interrupted
+from crossbias.methods import IE
+from crossbias.methods.bias_ensemble import divided, ensemble_certainty
+from crossbias.train.run import Run
+
+CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
+KINDS = ("aligned", "conflicting")
+
+
+def test_division_by_majority(data):
+    certainty = torch.zeros(5, 48)
+    certainty[:3, :30] = 0.995  # three of five are certain, two are wrong
+    certainty[3:, 30:40] = 0.995
+    certainty[:, 40:] = 0.5  # right, and not certain
+    aligned, candidates = divided(certainty, data, confidence=0.99)
+    assert torch.equal(aligned, torch.arange(48) < 30)
+    assert torch.equal(candidates, (torch.arange(48) >= 30) & (torch.arange(48) < 40))
+
+
+def test_a_class_without_aligned_samples_counts_as_aligned(data):
+    certainty = torch.where(data.targets == 1, 0.0, 1.0).expand(3, 48)
+    subset = data.subset(torch.arange(6, 48))
+    aligned, candidates = divided(certainty, subset, confidence=0.99)
+    assert torch.equal(aligned, torch.arange(48) >= 6)
+    assert torch.equal(candidates, (torch.arange(48) >= 6) & (data.targets == 1))
+
+
+def test_certainty_is_the_probability_of_right_predictions(data, network, monkeypatch):
+    trained = []
+    train = Run.train
+
+    def remembered(self, method, **options):
+        trained.append((options, train(self, method, **options)))
+        return trained[-1][1]
+
+    monkeypatch.setattr(Run, "train", remembered)
+    run = Run(data, network=network, config=CONFIG)
+    certainty = ensemble_certainty(run, members=3, steps=4, q=0.7)
+    assert [options["name"] for options, _ in trained] == ["ensemble-1", "ensemble-2", "ensemble-3"]
+    assert not torch.equal(trained[0][1].head.weight, trained[1][1].head.weight)
+    for member, (options, member_network) in zip(certainty, trained, strict=True):
+        assert options["steps"] == 4
+        probability = member_network((data.inputs.float() / 255 - 0.5) / 0.5).logits.softmax(1)
+        for row, number in enumerate(data.targets.tolist()):
+            right = int(probability[row].argmax()) == number
+            expected = probability[row, number].item() if right else 0.0
+            assert member[row].item() == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mlp", "convnet-end"])
+def test_a_network_without_averaged_maps_is_refused_before_any_training(name, data, tmp_path):
+    with pytest.raises(CrossbiasError, match=r"average of spatial maps.*use a convolutional one"):
+        crossbias.fit(IE(), data, network=name, config=CONFIG, folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_reference_after_the_start_of_guidance_is_refused(data, network):
+    method = IE(reference_start=0.5, guidance_start=0.1)
+    with pytest.raises(CrossbiasError, match=r"reference_start 0.5 is after guidance_start 0.1"):
+        crossbias.fit(method, data, network=network, config=CONFIG)
+
+
+@pytest.mark.parametrize("stop_after", [5, 7, 9, 11])
+def test_stopped_in_the_guided_training_and_resumed_equals_uninterrupted(
+    stop_after, data, network, tmp_path, monkeypatch
+):
+    """The ensemble's two steps, then six: before guidance, in it, and at an epoch's end."""
+    config = dataclasses.replace(CONFIG, epochs=4, augment=("flip", "crop"))
+    method = IE(members=2, ensemble_length=1, reference_start=0, guidance_start=5)
+    whole = crossbias.fit(method, data, network=network, config=config, folder=tmp_path / "whole")
+    calls = iter(range(1, 100))
+    with monkeypatch.context() as patched, pytest.raises(Interrupted):  # noqa: PT012
+        patched.setattr(Run, "asked_to_stop", lambda self, step: next(calls) == stop_after)
+        crossbias.fit(method, data, network=network, config=config, folder=tmp_path / "run")
+    result = crossbias.fit(
+        method, data, network=network, config=config, folder=tmp_path / "run", resume=True
+    )
+    for key, value in whole.network.state_dict().items():
+        assert torch.equal(value, result.network.state_dict()[key])
+    for name in ("ensemble", "guidance-pairs", "guidance-maps"):
+        paths = [tmp_path / folder / "stages" / f"{name}.pt" for folder in ("whole", "run")]
+        one, other = (torch.load(path, weights_only=True) for path in paths)
+        assert torch.equal(one, other)
+
+
+def test_killed_after_training_the_maps_are_made_from_the_restored_tables(
+    data, network, tmp_path, monkeypatch
+):
+    method = IE(members=1, ensemble_length=1, reference_start=0, guidance_start=1)
+    arguments = {"network": network, "config": CONFIG}
+    crossbias.fit(method, data, folder=tmp_path / "whole", **arguments)
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        patched.setattr("crossbias.methods.ie.save_guidance_maps", killed)
+        crossbias.fit(method, data, folder=tmp_path / "run", **arguments)
+    crossbias.fit(method, data, folder=tmp_path / "run", resume=True, **arguments)
+    for name in ("guidance-pairs", "guidance-maps", "guidance-pictures"):
+        paths = [tmp_path / folder / "stages" / f"{name}.pt" for folder in ("whole", "run")]
+        one, other = (torch.load(path, weights_only=True) for path in paths)
+        assert torch.equal(one, other)
+    stages = tmp_path / "run" / "stages"
+    pairs, pictures = (
+        torch.load(stages / f"guidance-{name}.pt", weights_only=True)
+        for name in ("pairs", "pictures")
+    )
+    assert torch.equal(pictures, data.inputs[pairs[:, 0]])
+
+
+def test_data_fed_by_workers_trains_to_the_same_bits(data, network):
+    config = dataclasses.replace(CONFIG, augment=("flip",), workers=0)
+    weights = [
+        crossbias.fit(
+            IE(partners="all"), data, network=network, config=dataclasses.replace(config, **changes)
+        ).network.state_dict()
+        for changes in ({}, {"resident_bytes": 0})
+    ]
+    assert all(torch.equal(value, weights[1][key]) for key, value in weights[0].items())
+
+
+def test_scores_of_both_kinds_of_samples_are_logged_where_labels_tell_them(data, network, tmp_path):
+    def losses_of(data, name):
+        method = IE(reference_start=0)
+        crossbias.fit(method, data, network=network, config=CONFIG, folder=tmp_path / name)
+        lines = (tmp_path / name / "log.jsonl").read_text().splitlines()
+        return [json.loads(line)["losses"] for line in lines if '"final"' in line]
+
+    kinds = {f"{what}_{kind}" for what in ("score", "negatives") for kind in KINDS}
+    for losses in losses_of(data, "labeled"):
+        assert kinds | {"negatives"} <= losses.keys()
+    for losses in losses_of(data.with_bias(None), "unlabeled"):
+        assert not kinds & losses.keys()
+        assert "negatives" in losses
