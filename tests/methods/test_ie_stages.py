@@ -107,10 +107,16 @@ def test_killed_after_training_the_maps_are_made_from_the_restored_tables(
         patched.setattr("crossbias.methods.ie.save_guidance_maps", killed)
         crossbias.fit(method, data, folder=tmp_path / "run", **arguments)
     crossbias.fit(method, data, folder=tmp_path / "run", resume=True, **arguments)
-    for name in ("guidance-pairs", "guidance-maps"):
+    for name in ("guidance-pairs", "guidance-maps", "guidance-pictures"):
         paths = [tmp_path / folder / "stages" / f"{name}.pt" for folder in ("whole", "run")]
         one, other = (torch.load(path, weights_only=True) for path in paths)
         assert torch.equal(one, other)
+    stages = tmp_path / "run" / "stages"
+    pairs, pictures = (
+        torch.load(stages / f"guidance-{name}.pt", weights_only=True)
+        for name in ("pairs", "pictures")
+    )
+    assert torch.equal(pictures, data.inputs[pairs[:, 0]])
 
 
 def test_data_fed_by_workers_trains_to_the_same_bits(data, network):

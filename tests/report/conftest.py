@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from crossbias import BiasedDataset
+from crossbias.explain import Views, save_labels, save_views
 from crossbias.report import write_report
 from crossbias.storage import write_json
 from crossbias.types import UNKNOWN
@@ -44,13 +46,22 @@ class FakeRun:
     stages: tuple[str, ...] = ("final",)
     hash: str = "c0ffee"
     done: bool = True
+    views: bool = False  # maps, features, labels and scores, as runs keep them
+    single: bool = False  # test splits of a single bias value
+    attribute: str | None = None  # reported besides the bias
 
     def write(self, folder: Path) -> Path:
         """Write the run folder."""
         folder.mkdir(parents=True)
         splits = {"validation": self._predictions(1), "test": self._predictions(2)}
+        splits |= self._single(splits["test"]) if self.single else {}
         save_predictions(folder / "predictions.npz", splits)
-        write_json(folder / "metrics.json", {s: self._metrics(p) for s, p in splits.items()})
+        metrics = {split: self._metrics(found) for split, found in splits.items()}
+        if self.attribute is not None:
+            metrics["test"]["attributes"] = {self.attribute: dict(metrics["test"])}
+        write_json(folder / "metrics.json", metrics)
+        if self.views:
+            self._keep_views(folder, splits["test"])
         write_json(folder / "config.json", self._config(folder))
         lines = [json.dumps(line) for line in self._log()]
         (folder / "log.jsonl").write_text("\n".join(lines) + "\n")
@@ -90,6 +101,32 @@ class FakeRun:
             return found
         rows = torch.arange(0, len(target), max(1, self.each // 2))
         return replace(found, pictures=self._pictures(target[rows], bias[rows]), picture_rows=rows)
+
+    def _single(self, test: Predictions) -> dict[str, Predictions]:
+        """The test split, a bias value at a time."""
+        splits = {}
+        for number in range(len(self.biases)):
+            keep = test.attributes[self.bias] == number
+            parts = {part: getattr(test, part)[keep] for part in ("index", "target")}
+            columns = {key: column[keep] for key, column in test.attributes.items()}
+            parts["probabilities"] = test.probabilities[keep]
+            splits[f"test-color-{number}"] = Predictions(attributes=columns, **parts)
+        return splits
+
+    def _keep_views(self, folder: Path, test: Predictions) -> None:
+        """Features are class and bias value; every map looks at the upper left corner."""
+        rows = torch.arange(0, len(test.target), 3)
+        columns = torch.stack([test.target, test.attributes[self.bias]], 1)[rows]
+        maps = torch.zeros(len(test.picture_rows), 4, 4).half()
+        maps[:, 0, 0] = 1
+        save_views(folder / "views.npz", {"test": Views(rows=rows, features=columns, maps=maps)})
+        data = BiasedDataset(
+            inputs=torch.zeros(len(test.target), 1), targets=test.target, attributes=test.attributes
+        )
+        save_labels(folder / "labels.npz", data)
+        (folder / "stages").mkdir()
+        conflicting = test.target != test.attributes[self.bias]
+        torch.save(torch.where(conflicting, 3.0, 1.0), folder / "stages" / "scores.pt")
 
     def _pictures(self, target: np.ndarray, bias: np.ndarray) -> torch.Tensor:
         """A light bar at the class's height on a ground of the bias value's color."""
@@ -138,6 +175,12 @@ class FakeRun:
         return lines
 
 
+@pytest.fixture(scope="session")
+def fake_run() -> type[FakeRun]:
+    """Made-up runs, for fixtures that live longer than a test."""
+    return FakeRun
+
+
 @pytest.fixture
 def write_run(tmp_path: Path) -> Callable[..., Path]:
     """Write a run folder under the test's own; its name comes first."""
@@ -152,8 +195,8 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
 def report(tmp_path: Path) -> Callable[..., str]:
     """The page of some run folders, as text."""
 
-    def make(*folders: Path) -> str:
-        write_report(folders, tmp_path / "report.html")
+    def make(*folders: Path, **options: Any) -> str:
+        write_report(folders, tmp_path / "report.html", **options)
         return (tmp_path / "report.html").read_text(encoding="utf-8")
 
     return make

@@ -120,5 +120,5 @@ def test_text_is_readable_in_every_color_scheme(scheme: int) -> None:
     for text in ("ink", "muted", "aligned", "conflicting", "right", "wrong"):
         for ground in ("page", "card"):
             assert contrast(colors[text], colors[ground]) >= 4.5
-    for line in (f"series-{number}" for number in range(1, 5)):
+    for line in (f"series-{number}" for number in range(1, 6)):
         assert contrast(colors[line], colors["card"]) >= 3

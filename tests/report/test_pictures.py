@@ -10,7 +10,8 @@ import torch
 from PIL import Image
 
 from crossbias.report.comparison import read_runs
-from crossbias.report.pictures import LONGEST_SIDE, SHOWN, sample_pictures
+from crossbias.report.overlay import LONGEST_SIDE
+from crossbias.report.pictures import SHOWN, sample_pictures
 from crossbias.report.runs import RunFolder
 from crossbias.verify import Predictions
 

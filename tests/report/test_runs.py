@@ -6,7 +6,7 @@ import pytest
 
 from crossbias.errors import CrossbiasError
 from crossbias.report.comparison import differences, labels, read_runs
-from crossbias.report.runs import read_run
+from crossbias.report.reading import read_run
 from crossbias.storage import read_json, write_json
 from crossbias.verify import load_predictions, save_predictions
 

@@ -1,4 +1,4 @@
-"""The command line: ``crossbias demo | data | audit | train | evaluate | compare | report | list``."""
+"""The command line: ``crossbias demo``, ``data``, ``audit``, ``train``, and so on."""
 
 import sys
 

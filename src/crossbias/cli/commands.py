@@ -10,6 +10,7 @@ from crossbias.cli import data as data_commands
 from crossbias.cli import tables
 from crossbias.cli.compare import compare
 from crossbias.cli.options import given, make_progress, parsed, say
+from crossbias.cli.report import report
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
 
@@ -21,6 +22,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(data_commands.app, name="data")
+app.command()(compare)
+app.command()(report)
 
 
 class Listed(StrEnum):
@@ -129,23 +132,6 @@ def evaluate(
     console = tables.make_console()
     tables.print_metrics(console, "split", found)
     tables.print_details(console, found)
-
-
-@app.command()
-def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path(
-        "report.html"
-    ),
-) -> None:
-    """Write one self-contained HTML page that compares runs."""
-    from crossbias.report import write_report
-
-    write_report(runs, output)
-    say(tables.make_console(), f"wrote {output}")
-
-
-app.command()(compare)
 
 
 @app.command(name="list")

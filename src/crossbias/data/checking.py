@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 
-from crossbias.data.cache import UnusableImages
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.encoded import UnusableImages
 from crossbias.data.images import decode
 from crossbias.data.listing import ImageSource, Listing
 from crossbias.data.source import Source, data_root

@@ -9,6 +9,7 @@ from crossbias.functional import cam, intrinsic_weight
 from crossbias.methods.bias_ensemble import Division
 from crossbias.networks.network import Network
 from crossbias.types import Output
+from crossbias.verify.predict import seen_images
 
 if TYPE_CHECKING:
     from crossbias.train.run import Run
@@ -49,7 +50,8 @@ def save_guidance_maps(run: "Run", network: Network, pairs: Tensor, *, tau: floa
     """Keep the maps of pairs of training samples in the run's folder, under ``stages``.
 
     ``guidance-pairs.pt`` holds the rows ``(pairs, 2)`` of samples and partners in the training
-    set, ``guidance-maps.pt`` the samples' maps E(z) and IE(z), ``(pairs, 2, h, w)``.
+    set, ``guidance-maps.pt`` the samples' maps E(z) and IE(z), ``(pairs, 2, h, w)``, and
+    ``guidance-pictures.pt`` the samples themselves, ``(pairs, C, H, W)``, for the report.
 
     Args:
         run: The run; without a folder nothing is kept.
@@ -72,6 +74,10 @@ def save_guidance_maps(run: "Run", network: Network, pairs: Tensor, *, tau: floa
 
     run.stage("guidance-pairs", lambda: pairs)
     run.stage("guidance-maps", compute)
+    if run.data.inputs.ndim == 4:
+        place = torch.zeros(run.data.full_size, dtype=torch.int64)
+        place[run.data.index] = torch.arange(len(run.data))
+        run.stage("guidance-pictures", lambda: seen_images(run.data, place[pairs[:, 0]]))
 
 
 def telling_pairs(run: "Run", division: Division, losses: Tensor, score: Tensor) -> Tensor:

@@ -80,10 +80,12 @@ class _TimmBody(nn.Module):
 
     def forward(self, inputs: Tensor) -> tuple[Tensor | None, Tensor]:
         found = self.model.forward_features(inputs)  # type: ignore[operator]
+        maps = found if found.ndim == 4 else None  # tokens of a transformer are not maps
+        if maps is not None and self.channels_last:
+            maps = found.permute(0, 3, 1, 2)
+            found = maps.permute(0, 2, 3, 1)  # the features come of the maps, for their gradient
         features = self.model.forward_head(found, pre_logits=True)  # type: ignore[operator]
-        if found.ndim != 4:  # tokens of a transformer are not maps
-            return None, features
-        return found.permute(0, 3, 1, 2) if self.channels_last else found, features
+        return maps, features
 
 
 class _TorchvisionBody(nn.Module):

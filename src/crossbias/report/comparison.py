@@ -1,12 +1,14 @@
 """Which runs can be compared, what to call them, and what else they differ in."""
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from crossbias.errors import CrossbiasError
-from crossbias.report.runs import RunFolder, read_run
+from crossbias.report.reading import read_run
+from crossbias.report.runs import RunFolder
 
 
 def read_runs(folders: Sequence[Path], *, what: str = "report") -> list[RunFolder]:
@@ -66,6 +68,13 @@ def labels(runs: Sequence[RunFolder]) -> list[str]:
         )
         for run in runs
     ]
+
+
+def commands(runs: Sequence[RunFolder]) -> list[str]:
+    """What to type to do all of it again: each training once, and then the report."""
+    trained = [str(run.config["command"]) for run in runs if run.config.get("command")]
+    folders = " ".join(shlex.quote(str(run.path)) for run in runs)
+    return [*dict.fromkeys(trained), f"crossbias report {folders} -o report.html"]
 
 
 def recipe(run: RunFolder) -> str:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
@@ -13,12 +13,19 @@ from matplotlib.ticker import MaxNLocator
 from crossbias.report.runs import Epoch
 from crossbias.report.svg import FAINT, SERIES, inline, page_style, short
 
-_DASHES = ("-", "--", "-.", ":")
-_MARKERS = ("o", "D", "s", "^")
+_DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
+_MARKERS = ("o", "D", "s", "^", "v")
+_LOSSES = ("loss", "task")
+_TERMS = "terms"
+_SCORES = {"score_": "BN score", "negatives": "share in D^BN"}
+"""What IE logs of its bias-negative samples, by how the names begin, and its axis."""
 
 
 def learning_curves(name: str, log: Sequence[Epoch], number: int) -> Markup:
     """The losses above, the validation scores below; stages follow one another.
+
+    What a method logs besides what it minimizes, such as HSIC or a regularizer, has an axis of
+    its own between the two, and so have the BN scores of IE, since their sizes differ.
 
     Args:
         name: The run's name, for the description.
@@ -26,17 +33,55 @@ def learning_curves(name: str, log: Sequence[Epoch], number: int) -> Markup:
         number: The figure's number among the curves of the page.
     """
     starts = [x for x, epoch in enumerate(log) if x == 0 or log[x - 1].stage != epoch.stage]
+    panels = _panels(log)
     with page_style(f"curves {number}"):
-        figure = Figure(figsize=(4.4, 3.7), layout="constrained")
-        above, below = figure.subplots(2, sharex=True)
-        _lines(above, [epoch.losses for epoch in log], starts, "loss")
-        _lines(below, [epoch.validation for epoch in log], starts, "validation")
+        figure = Figure(figsize=(4.4, 0.3 + 1.7 * len(panels)), layout="constrained")
+        grid = figure.subplots(len(panels), sharex=True)
+        for axes, (label, values) in zip(grid, panels.items(), strict=True):
+            _lines(axes, values, starts, label)
         if len(starts) > 1:
             for start, end in pairwise([*starts, len(log)]):
-                _mark_stage(above, below, start, end, log[start].stage)
-        below.set_xlabel("epoch")
-        below.xaxis.set_major_locator(MaxNLocator(integer=True))
-        return inline(figure, f"{name}: losses and validation scores over {len(log)} epochs")
+                _mark_stage(grid, start, end, log[start].stage)
+        grid[-1].set_xlabel("epoch")
+        grid[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+        return inline(figure, f"{name}: {_description(log)}")
+
+
+def _panels(log: Sequence[Epoch]) -> dict[str, list[Mapping[str, float | None]]]:
+    """What each axis shows, epoch by epoch; those in the middle only where there is something."""
+    panels: dict[str, list[Mapping[str, float | None]]] = {
+        label: [
+            {name: value for name, value in epoch.losses.items() if _panel(name) == label}
+            for epoch in log
+        ]
+        for label in ("loss", _TERMS, *_SCORES.values())
+    }
+    shown = {label: rows for label, rows in panels.items() if label == "loss" or any(rows)}
+    return {**shown, "validation": [epoch.validation for epoch in log]}
+
+
+def _panel(name: str) -> str:
+    if name in _LOSSES:
+        return "loss"
+    return next((label for start, label in _SCORES.items() if name.startswith(start)), _TERMS)
+
+
+def _shown(name: str) -> str:
+    """A name in a key; of IE's, the kind of sample, since the axis says what it is."""
+    kind = name.removeprefix("score_").removeprefix("negatives_")
+    return short("all candidates" if kind == "negatives" else kind, 16)
+
+
+def _description(log: Sequence[Epoch]) -> str:
+    """How long, and where every curve ends."""
+    last = {**log[-1].losses, **log[-1].validation} if log else {}
+    ends = [f"{short(name)} {value:.3g}" for name, value in last.items() if _is_number(value)]
+    end = f"; at the end {', '.join(ends)}" if ends else ""
+    return f"losses and validation scores over {len(log)} epochs{end}"
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _lines(
@@ -56,7 +101,7 @@ def _lines(
         handles.append(line)
     if handles:
         corner: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
-        axes.legend(handles, [short(name, 16) for name in names], ncols=3, fontsize=8, **corner)
+        axes.legend(handles, [_shown(name) for name in names], ncols=3, fontsize=8, **corner)
     else:
         axes.text(0.5, 0.5, f"no {label}", transform=axes.transAxes, ha="center", va="center")
         axes.set_yticks([])
@@ -71,13 +116,13 @@ def _points(
     for epoch, value in enumerate(values):
         if epoch in starts and epoch > 0:
             xs, ys = [*xs, epoch + 0.5], [*ys, math.nan]
-        if isinstance(value, (int, float)) and math.isfinite(value):
+        if _is_number(value):
             xs, ys = [*xs, epoch + 1], [*ys, value]
     return xs, ys
 
 
-def _mark_stage(above: Axes, below: Axes, start: int, end: int, stage: str) -> None:
-    for axes in (above, below) if start else ():
+def _mark_stage(grid: Sequence[Axes], start: int, end: int, stage: str) -> None:
+    for axes in grid if start else ():
         axes.axvline(start + 0.5, color=FAINT, linewidth=1)
-    place = above.get_xaxis_transform()  # epochs across, fractions of the axes upward
-    above.text(end + 0.4, 0.97, short(stage), transform=place, ha="right", va="top", fontsize=8)
+    place = grid[0].get_xaxis_transform()  # epochs across, fractions of the axes upward
+    grid[0].text(end + 0.4, 0.97, short(stage), transform=place, ha="right", va="top", fontsize=8)

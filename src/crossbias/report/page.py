@@ -12,37 +12,23 @@ import matplotlib
 from markupsafe import Markup
 from matplotlib.colors import to_hex
 
-from crossbias.report import words
-from crossbias.report.comparison import differences, labels, read_runs
+from crossbias.report import tables, words
+from crossbias.report.audit import Audit
+from crossbias.report.comparison import commands, differences, labels
 from crossbias.report.curves import learning_curves
+from crossbias.report.galleries import galleries
 from crossbias.report.gap import gap_chart
-from crossbias.report.matrix import COLORS, accuracy_matrix
-from crossbias.report.pictures import sample_pictures
+from crossbias.report.guidance import guidance_rows
+from crossbias.report.heatmap import COLORS
+from crossbias.report.matrix import accuracy_matrix
+from crossbias.report.pictures import sample_pictures, without_maps
 from crossbias.report.runs import RunFolder
 from crossbias.report.summary import summary
-from crossbias.report.tables import comparison_table, group_rows, other_tables
-from crossbias.storage import write_atomically
 
 HERE = Path(__file__).parent
 
 
-def write_report(folders: Sequence[Path], output: Path) -> None:
-    """Write one HTML page that compares finished runs; it needs no network and no other file.
-
-    Args:
-        folders: Run folders, in the order they are listed.
-        output: The file to write; an earlier one is replaced once the new one is whole.
-
-    Raises:
-        CrossbiasError: A folder is not a finished run, a file is damaged, the runs cannot be
-            compared, or the page cannot be written.
-    """
-    page = render(read_runs(folders))
-    # A name may hold half a character, of a file name that is not UTF-8; it is shown as "?".
-    write_atomically(output, lambda file: file.write(page.encode(errors="replace")))
-
-
-def render(runs: Sequence[RunFolder]) -> str:
+def render(runs: Sequence[RunFolder], audit: Audit | None = None) -> str:
     """The page as text."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
@@ -54,39 +40,70 @@ def render(runs: Sequence[RunFolder]) -> str:
     numbers = (words.count, words.duration, words.interval, words.percent)
     phrases = (words.selection, words.settings, words.supervision, _pretty)
     environment.filters |= {each.__name__.strip("_"): each for each in (*numbers, *phrases)}
-    return environment.get_template("page.html").render(_content(runs))
+    content = _frame() | _facts(runs) | _tables(runs) | _figures(runs) | {"audit": audit}
+    return environment.get_template("page.html").render(content)
 
 
-def _content(runs: Sequence[RunFolder]) -> dict[str, Any]:
-    """What the template shows, by name."""
-    names, tests = labels(runs), [run.test for run in runs]
+def _frame() -> dict[str, Any]:
+    """Style and script, and the script's hash, by which the page's policy allows it."""
     script = (HERE / "page.js").read_text(encoding="utf-8")
-    numbered = list(enumerate(zip(names, runs, strict=True)))
-    bias, labeled = runs[0].bias or "bias", tests[0].worst_group is not None
-    matrices = [accuracy_matrix(name, run.test, bias, i) for i, (name, run) in numbered if labeled]
     return {
-        "bias": bias,
-        "curves": [learning_curves(name, run.log, i) for i, (name, run) in numbered],
-        "data": runs[0].config["data"],
-        "differences": differences(runs),
-        "gap": gap_chart(names, tests),
         "gradient": _gradient(),
-        "groups": group_rows(tests),
-        "labeled": labeled,
-        "matrices": matrices,
-        "names": names,
-        "others": other_tables(runs),
-        "pictures": sample_pictures(runs),
-        "runs": runs,
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "sizes": [group.accuracy.n for group in tests[0].groups if group.accuracy.n],
-        "split": runs[0].split,
         "style": Markup((HERE / "page.css").read_text(encoding="utf-8")),
-        "summary": summary(runs),
-        "table": comparison_table(tests),
-        "test": tests[0],
     }
+
+
+def _facts(runs: Sequence[RunFolder]) -> dict[str, Any]:
+    return {
+        "bias": runs[0].bias or "bias",
+        "commands": commands(runs),
+        "data": runs[0].config["data"],
+        "differences": differences(runs),
+        "labeled": _labeled(runs),
+        "names": labels(runs),
+        "runs": runs,
+        "split": runs[0].split,
+        "summary": summary(runs),
+        "test": runs[0].test,
+    }
+
+
+def _tables(runs: Sequence[RunFolder]) -> dict[str, Any]:
+    tests = [run.test for run in runs]
+    sizes = [group.accuracy.n for group in tests[0].groups if group.accuracy.n]
+    return {
+        "attributes": tables.attribute_tables(runs),
+        "groups": tables.group_rows(tests),
+        "measures": tables.measure_table(runs),
+        "others": tables.other_tables(runs),
+        "sizes": sizes,
+        "small": sum(size < tables.FEW for size in sizes),
+        "few": tables.FEW,
+        "table": tables.comparison_table(tests),
+    }
+
+
+def _figures(runs: Sequence[RunFolder]) -> dict[str, Any]:
+    names, bias = labels(runs), runs[0].bias or "bias"
+    numbered = list(enumerate(zip(names, runs, strict=True)))
+    drawn = numbered if _labeled(runs) else []
+    guided = [(name, guidance_rows(run)) for name, run in zip(names, runs, strict=True)]
+    return {
+        "curves": [learning_curves(name, run.log, i) for i, (name, run) in numbered],
+        "galleries": galleries(names, runs),
+        "gap": gap_chart(names, [run.test for run in runs]),
+        "guidance": [(name, rows) for name, rows in guided if rows],
+        "matrices": [accuracy_matrix(name, run.test, bias, i) for i, (name, run) in drawn],
+        "pictures": sample_pictures(runs),
+        "without_maps": without_maps(names, runs),
+    }
+
+
+def _labeled(runs: Sequence[RunFolder]) -> bool:
+    """Whether the bias of at least one judged sample is known."""
+    return runs[0].test.worst_group is not None
 
 
 def _pretty(config: Any) -> str:

@@ -1,32 +1,26 @@
 """Sample pictures, and what each run took them for."""
 
-import base64
-import io
-import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-from matplotlib.image import imsave
 from torch import Tensor
 
+from crossbias.report.overlay import overlay, png
 from crossbias.report.runs import RunFolder
 from crossbias.types import UNKNOWN
 
 SHOWN = 6
 """Pictures shown of each kind."""
 
-LONGEST_SIDE = 192
-"""Larger pictures are thinned out to at most this many pixels a side."""
-
 
 class Answer(NamedTuple):
-    """What one run took a picture for."""
+    """What one run took a picture for, and where it found evidence for the true class."""
 
     name: str
     right: bool
     probability: float
+    map: str  # a data: address, empty where the run has no map of the picture
 
 
 class Picture(NamedTuple):
@@ -52,6 +46,14 @@ def sample_pictures(runs: Sequence[RunFolder]) -> dict[str, list[Picture]]:
         for kind, stored in kinds.items()
         if stored
     }
+
+
+def without_maps(names: Sequence[str], runs: Sequence[RunFolder]) -> list[str]:
+    """Names of the runs that kept no map of any picture."""
+    views = [run.views.get(run.split) for run in runs]
+    return [
+        name for name, view in zip(names, views, strict=True) if view is None or view.maps is None
+    ]
 
 
 def _stored(run: RunFolder) -> list[tuple[Tensor, int]]:
@@ -93,14 +95,14 @@ def _varied(run: RunFolder, stored: Sequence[tuple[Tensor, int]]) -> list[tuple[
 def _picture(runs: Sequence[RunFolder], provider: RunFolder, picture: Tensor, row: int) -> Picture:
     bias, index = _bias(provider, row), int(provider.predictions[provider.split].index[row])
     return Picture(
-        source=_png(picture),
+        source=png(picture),
         target=provider.test.classes[_target(provider, row)],
         bias="" if bias == UNKNOWN else provider.test.biases[bias],
-        answers=[_answer(run, index) for run in runs],
+        answers=[_answer(run, index, picture) for run in runs],
     )
 
 
-def _answer(run: RunFolder, index: int) -> Answer | None:
+def _answer(run: RunFolder, index: int, picture: Tensor) -> Answer | None:
     """What a run took the sample of this index for; runs may store samples in any order."""
     predictions = run.predictions.get(run.split)
     if predictions is None or not (predictions.index == index).any():
@@ -108,14 +110,14 @@ def _answer(run: RunFolder, index: int) -> Answer | None:
     row = int((predictions.index == index).int().argmax())
     probability, answer = predictions.probabilities[row].max(0)
     right = int(answer) == int(predictions.target[row])
-    return Answer(run.test.classes[int(answer)], right, float(probability))
+    name = run.test.classes[int(answer)]
+    return Answer(name, right, float(probability), _map(run, row, picture))
 
 
-def _png(picture: Tensor) -> str:
-    """A (C, H, W) uint8 picture as a data: address; other than RGB, its first channel in gray."""
-    step = math.ceil(max(picture.shape[1:]) / LONGEST_SIDE)
-    pixels = picture[:, ::step, ::step].numpy()
-    colors = pixels if len(pixels) == 3 else np.repeat(pixels[:1], 3, axis=0)
-    buffer = io.BytesIO()
-    imsave(buffer, np.ascontiguousarray(colors.transpose(1, 2, 0)), format="png")
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+def _map(run: RunFolder, row: int, picture: Tensor) -> str:
+    """The picture under the run's map of it; a run has maps of the pictures it stored."""
+    views, found = run.views.get(run.split), run.predictions[run.split]
+    if views is None or views.maps is None or found.picture_rows is None:
+        return ""
+    places = (found.picture_rows == row).nonzero()
+    return overlay(picture, views.maps[int(places[0])]) if len(places) else ""

@@ -15,7 +15,7 @@ INK: Final = "#000001"
 FAINT: Final = "#000002"
 ALIGNED: Final = "#000003"
 CONFLICTING: Final = "#000004"
-SERIES: Final = ("#000005", "#000006", "#000007", "#000008")
+SERIES: Final = ("#000005", "#000006", "#000007", "#000008", "#000009")
 
 _VARIABLES = {
     INK: "--ink",

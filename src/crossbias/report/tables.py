@@ -9,6 +9,9 @@ from crossbias.verify import Estimate, Metrics
 MOST_GROUPS: Final = 400
 """Rows of the table of groups; of more, the ones with the lowest accuracy are shown."""
 
+FEW: Final = 10
+"""A group with fewer samples than this says little; the page says so."""
+
 _COLUMNS: Final[dict[str, Callable[[Metrics], Estimate | None]]] = {
     "Overall": lambda metrics: metrics.overall,
     "Aligned": lambda metrics: metrics.aligned,
@@ -57,6 +60,25 @@ def other_tables(runs: Sequence[RunFolder]) -> dict[str, list[Column]]:
         for split in shared
         if split != runs[0].split
     }
+
+
+def attribute_tables(runs: Sequence[RunFolder]) -> dict[str, list[Column]]:
+    """The tables of the attributes that are not the bias, where every run has them."""
+    shared = [name for name in runs[0].attributes if all(name in run.attributes for run in runs)]
+    return {name: comparison_table([run.attributes[name] for run in runs]) for name in shared}
+
+
+def measure_table(runs: Sequence[RunFolder]) -> list[Column]:
+    """Further numbers that the runs carry, a column each; none stands out, low may be good."""
+    names = list(dict.fromkeys(name for run in runs for name in run.measures))
+    return [
+        Column(
+            name.replace("_", " ").capitalize(),
+            None,
+            [Cell(run.measures.get(name), False, "") for run in runs],
+        )
+        for name in names
+    ]
 
 
 def group_rows(tests: Sequence[Metrics]) -> list[GroupRow]:

@@ -1,6 +1,5 @@
 """Checkpoints: whole or absent, loaded without running code, refused where they do not fit."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from torch.optim import Optimizer
 
 from crossbias.errors import CrossbiasError
 from crossbias.storage import write_atomically
+from crossbias.tensors import load_torch
 
 _FORMAT = 1
 
@@ -29,20 +29,6 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise CrossbiasError(f"{path} is not a checkpoint of this version of crossbias")
     return content
-
-
-def load_torch(path: Path) -> Any:
-    """What ``torch.save`` wrote, without running code from it and with its checksums verified."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if archive.testzip() is not None:  # torch.load itself does not look
-                raise zipfile.BadZipFile("a checksum does not match")
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # zip, pickle and torch each have errors of their own
-        raise CrossbiasError(
-            f"{path} is damaged ({type(error).__name__}); delete it and resume, which trains this "
-            f"stage again from its start, or restore the file from a copy"
-        ) from error
 
 
 def packed(state: dict[str, Any]) -> dict[str, Any]:

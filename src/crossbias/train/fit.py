@@ -8,6 +8,7 @@ from torch import nn
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
+from crossbias.explain import save_labels
 from crossbias.methods import METHODS, Method
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.parameters import validated
@@ -92,6 +93,7 @@ def train_run(
     path = run.folder.path if run.folder is not None and run.devices.is_main else None
     if run.folder is not None and path is not None:
         run.folder.save_network("model", trained.state_dict())
+        save_labels(run.folder.labels, train)
     result = Result(trained, {}, path, record, alignments_of(train))
     if validation is not None:
         result.evaluate(validation)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crossbias.errors import CrossbiasError
 from crossbias.storage import read_json, write_atomically, write_json
-from crossbias.train.checkpoint import load_torch
+from crossbias.tensors import load_torch
 
 
 class RunFolder:
@@ -24,6 +24,8 @@ class RunFolder:
         self.model = path / "model.safetensors"
         self.predictions = path / "predictions.npz"
         self.metrics = path / "metrics.json"
+        self.views = path / "views.npz"
+        self.labels = path / "labels.npz"
         self.done = path / "done"
 
     @classmethod

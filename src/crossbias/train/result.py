@@ -1,6 +1,6 @@
 """Result: a trained network, and how good it is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.explain import look, save_views
 from crossbias.networks.network import Network
 from crossbias.storage import write_json
 from crossbias.train.folder import RunFolder
-from crossbias.verify import Metrics, Predictions, save_predictions
+from crossbias.verify import Metrics, Predictions, judged_split, save_predictions
 from crossbias.verify.alignment import Alignment
 from crossbias.verify.predict import metrics_of, predict
 
@@ -58,10 +59,18 @@ class Result:
             self.config["data"]["hashes"][data.split] = data.hash
         if self.folder is not None:
             folder = RunFolder(self.folder)
+            self._keep_views(folder, splits)
             save_predictions(folder.predictions, self._predictions)
             write_json(folder.metrics, {name: m.to_json() for name, m in self.metrics.items()})
             write_json(folder.config, self.config)
         return {data.split: self.metrics[data.split] for data in splits}
+
+    def _keep_views(self, folder: RunFolder, splits: Sequence[BiasedDataset]) -> None:
+        """Look into the network on the split it is judged by, while it and the data are here."""
+        judged = [data for data in splits if data.split == judged_split(self.metrics)]
+        for data in judged:
+            views = look(self.network, data, self._predictions[data.split])
+            save_views(folder.views, {data.split: views})
 
     def finish(self) -> None:
         """Mark the run folder as finished; nothing is written to it afterwards."""

@@ -23,6 +23,7 @@ from crossbias.verify.intervals import (
     mean_of_groups,
     wilson,
 )
+from crossbias.verify.judged import judged_split
 from crossbias.verify.metrics import Metrics
 from crossbias.verify.over_seeds import Spread, over_seeds
 from crossbias.verify.paired import McNemar, check_same_samples, mcnemar, paired_difference
@@ -56,6 +57,7 @@ __all__ = [
     "count",
     "demographic_parity_gap",
     "equalized_odds_gap",
+    "judged_split",
     "load_predictions",
     "majority",
     "mcnemar",

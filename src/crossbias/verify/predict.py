@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.geometry import center_crop
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches
 from crossbias.networks.network import Network
@@ -43,7 +44,7 @@ def predict(network: Network, data: BiasedDataset, *, pictures: bool = False) ->
         target=data.targets,
         probabilities=torch.cat(answers),
         attributes=data.attributes,
-        pictures=None if rows is None else data.inputs[rows],
+        pictures=None if rows is None else seen_images(data, rows),
         picture_rows=rows,
     )
 
@@ -87,6 +88,12 @@ def metrics_of(
 
     others = {name: of(name) for name in data.attributes if name != data.bias}
     return replace(of(data.bias), attributes=others)
+
+
+def seen_images(data: BiasedDataset, rows: Tensor) -> Tensor:
+    """The images at some positions, uint8, as the network sees them: cut to the data's crop."""
+    images = data.inputs[rows]
+    return center_crop(images, data.crop) if data.crop else images
 
 
 def _rows_to_show(data: BiasedDataset) -> Tensor:

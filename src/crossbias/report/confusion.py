@@ -1,0 +1,102 @@
+"""Confusion matrices under test sets of a single color (LNL, CVPR 2019, Figure 5)."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import torch
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from crossbias.report.heatmap import COLORS
+from crossbias.report.runs import RunFolder
+from crossbias.report.svg import inline, page_style, short
+from crossbias.report.words import percent
+
+PREFIX: Final = "test-color-"
+"""Test splits whose samples all have one bias value, whatever their class."""
+
+_ACROSS = 5
+_MOST_NAMES = 10
+
+
+def confusion(run: RunFolder, split: str) -> np.ndarray:
+    """Of the samples of each class (row), the share that got each answer (column)."""
+    found, size = run.predictions[split], len(run.test.classes)
+    cells = torch.bincount(found.target * size + found.answers, minlength=size * size)
+    counts = cells.view(size, size).double().numpy()
+    with np.errstate(invalid="ignore"):
+        shares: np.ndarray = counts / counts.sum(1, keepdims=True)  # NaN for an absent class
+    return shares
+
+
+def confusion_matrices(name: str, run: RunFolder, number: int) -> Markup | None:
+    """One small matrix for each single-color split; None where the run has none.
+
+    A model that follows the color shows a light column: one answer whatever the class.
+
+    Args:
+        name: The run's name, for the description.
+        run: The run.
+        number: The figure's number among the confusions of the page.
+    """
+    splits = [split for split in run.predictions if split.startswith(PREFIX)]
+    if not splits:
+        return None
+    tiles = _tiled([confusion(run, split) for split in splits])
+    rows, across = math.ceil(len(splits) / _ACROSS), min(_ACROSS, len(splits))
+    with page_style(f"confusion {number}"):
+        figure = Figure(figsize=(0.6 + 1.3 * across, 0.7 + 1.5 * rows), layout="constrained")
+        axes = figure.subplots()
+        axes.imshow(tiles, cmap=COLORS, vmin=0, vmax=1, aspect="auto")
+        _label(axes, run, splits)
+        return inline(figure, f"{name}: {_description(run, splits)}")
+
+
+def _tiled(matrices: Sequence[np.ndarray]) -> np.ndarray:
+    """Square matrices side by side, a few to a row, in one picture: ten axes would take long."""
+    size, rows = len(matrices[0]), math.ceil(len(matrices) / _ACROSS)
+    room = _room(size)
+    across = min(_ACROSS, len(matrices))
+    tiles = np.full((rows * (size + room), across * (size + 1) - 1), np.nan)
+    for place, matrix in enumerate(matrices):
+        top, left = (place // _ACROSS) * (size + room) + room, (place % _ACROSS) * (size + 1)
+        tiles[top : top + size, left : left + size] = matrix
+    return tiles
+
+
+def _room(size: int) -> int:
+    """Rows above each matrix, for its name."""
+    return max(1, round(0.25 * size))
+
+
+def _label(axes: Axes, run: RunFolder, splits: Sequence[str]) -> None:
+    """Each matrix's color and size above it; class names along the left and the lowest row."""
+    size, room = len(run.test.classes), _room(len(run.test.classes))
+    for place, split in enumerate(splits):
+        top, left = (place // _ACROSS) * (size + room) + room, (place % _ACROSS) * (size + 1)
+        text = f"{short(split.removeprefix(PREFIX), 10)}, n = {run.metrics[split].overall.n}"
+        axes.text(left - 0.5, top - 0.7, text, size=8, va="bottom", ha="left")
+    step = math.ceil(size / _MOST_NAMES)
+    names = [short(name, 8) for name in run.test.classes[::step]]
+    offsets = np.arange(0, size, step)
+    lefts = [block * (size + 1) for block in range(min(_ACROSS, len(splits)))]
+    tops = [row * (size + room) + room for row in range(math.ceil(len(splits) / _ACROSS))]
+    slant = 90 if max(map(len, names)) > 1 else 0
+    axes.set_xticks([x + left for left in lefts for x in offsets], names * len(lefts), size=6.5)
+    axes.tick_params(axis="x", rotation=slant)
+    axes.set_yticks([y + top for top in tops for y in offsets], names * len(tops), size=6.5)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("answer")
+    axes.set_ylabel("class")
+
+
+def _description(run: RunFolder, splits: Sequence[str]) -> str:
+    parts = [
+        f"{split.removeprefix(PREFIX)} {percent(run.metrics[split].overall.value)}"
+        for split in splits
+    ]
+    return "answers by class under one color at a time; accuracy: " + ", ".join(parts)

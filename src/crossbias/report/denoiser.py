@@ -1,0 +1,54 @@
+"""Loss against entropy of the training samples, as the de-noiser sees them (PGD, Figure 6)."""
+
+from typing import Final
+
+import torch
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from crossbias.report.runs import RunFolder
+from crossbias.report.svg import CONFLICTING, FAINT, INK, SERIES, inline, page_style
+
+STAGES: Final = ("cross-entropy", "entropy", "threshold")
+"""Stages of ``denoised``: each training row's loss and softmax entropy, and delta of eq. 2."""
+
+_MOST = 2000  # marks drawn; of more samples, evenly spread ones
+
+
+def denoiser_scatter(name: str, run: RunFolder, number: int) -> Markup | None:
+    """Samples below the line are kept, those above dropped; None without a de-noiser.
+
+    Args:
+        name: The run's name, for the description.
+        run: The run.
+        number: The figure's number among the scatters of the page.
+    """
+    losses, entropies, threshold = (run.stage(stage) for stage in STAGES)
+    if losses is None or entropies is None or threshold is None:
+        return None
+    rows = run.labels.index if run.labels is not None else torch.arange(len(losses))
+    losses, entropies, delta = losses[rows].float(), entropies[rows].float(), float(threshold)
+    kept = int((losses < delta * entropies).sum())
+    with page_style(f"denoiser {number}"):
+        figure = Figure(figsize=(4.4, 3.2), layout="constrained")
+        _draw(figure.subplots(), losses, entropies, delta)
+        told = f"{kept} of {len(losses)} training samples are kept"
+        return inline(figure, f"{name}: {told}, those with a loss below {delta:.3g} times entropy")
+
+
+def _draw(axes: Axes, losses: Tensor, entropies: Tensor, delta: float) -> None:
+    clean = losses < delta * entropies
+    step = max(1, len(losses) // _MOST)
+    for kept, marker, color in ((True, "o", SERIES[0]), (False, "x", CONFLICTING)):
+        own = (clean == kept).nonzero().squeeze(1)[::step]
+        label = f"{'kept' if kept else 'dropped'} ({int((clean == kept).sum())})"
+        points = (entropies[own].numpy(), losses[own].numpy())
+        axes.plot(*points, marker, color=color, markersize=2.5, label=label)
+    end = float(entropies.max())
+    axes.plot([0, end], [0, delta * end], color=INK, linewidth=1.2, label="threshold")
+    axes.set_xlabel("entropy of the answer")
+    axes.set_ylabel("loss")
+    axes.grid(color=FAINT, linewidth=0.6)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=8)

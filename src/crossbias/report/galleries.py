@@ -1,0 +1,93 @@
+"""The figures that some runs have and others have not, one gallery for each kind."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
+
+from crossbias.report.boundary import decision_boundary
+from crossbias.report.confusion import confusion_matrices
+from crossbias.report.denoiser import denoiser_scatter
+from crossbias.report.features import feature_planes
+from crossbias.report.runs import RunFolder
+from crossbias.report.sampling import sampling_matrix
+
+Draw = Callable[[str, RunFolder, int], Markup | None]
+"""Draws a run's figure, from its name, the run and its number; None where it has none."""
+
+
+class Kind(NamedTuple):
+    """One kind of figure."""
+
+    identifier: str
+    title: str
+    text: str
+    wide: bool  # one figure a row
+    draw: Draw
+
+
+class Gallery(NamedTuple):
+    """The figures of one kind, and the runs that have none."""
+
+    kind: Kind
+    figures: list[tuple[str, Markup]]  # run's name, figure
+    missing: list[str]
+
+
+KINDS: Final = (
+    Kind(
+        "sampling",
+        "Which training samples were drawn",
+        "The share of the draws (or of the weight in the loss) that each group of the training "
+        "data got, in percent. Aligned groups are framed; numbers of samples are those of the "
+        "training data.",
+        False,
+        sampling_matrix,
+    ),
+    Kind(
+        "confusion",
+        "One color at a time",
+        "Test sets whose samples all have the same color: of each class (row), the share that got "
+        "each answer (column). A light column is an answer that the color gives by itself.",
+        True,
+        confusion_matrices,
+    ),
+    Kind(
+        "boundaries",
+        "Decision boundaries",
+        "What each model answers over the plane of its two inputs, and test samples in it.",
+        False,
+        decision_boundary,
+    ),
+    Kind(
+        "features",
+        "Features in the plane",
+        "What the last layer sees of some test samples, in the two directions in which it varies "
+        "most. Where marks of one kind lie apart, the features tell that kind apart.",
+        False,
+        feature_planes,
+    ),
+    Kind(
+        "denoiser",
+        "Which labels were taken for noise",
+        "Loss against entropy of each training sample under the de-noiser. Samples above the line "
+        "were dropped: their loss is high for how sure the model is.",
+        False,
+        denoiser_scatter,
+    ),
+)
+
+
+def galleries(names: Sequence[str], runs: Sequence[RunFolder]) -> list[Gallery]:
+    """A gallery for each kind of which at least one run has a figure."""
+    found = [_gallery(kind, names, runs) for kind in KINDS]
+    return [gallery for gallery in found if gallery.figures]
+
+
+def _gallery(kind: Kind, names: Sequence[str], runs: Sequence[RunFolder]) -> Gallery:
+    drawn = [
+        (name, kind.draw(name, run, number))
+        for number, (name, run) in enumerate(zip(names, runs, strict=True))
+    ]
+    figures = [(name, figure) for name, figure in drawn if figure is not None]
+    return Gallery(kind, figures, [name for name, figure in drawn if figure is None])

@@ -1,0 +1,123 @@
+"""Heat maps of named rows and columns, readable in gray, with numbers where there is room."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import matplotlib
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from crossbias.report.svg import INK, inline, page_style, short
+from crossbias.report.words import percent
+
+NUMBERS_UP_TO: Final = 12
+"""Cells carry their number in maps up to this many rows and columns."""
+
+SIZES_UP_TO: Final = 5
+"""Cells also carry their number of samples up to this many rows and columns."""
+
+COLORS: Final = "cividis"
+"""Ordered in lightness, so that it reads the same in gray and with any color vision."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatMap:
+    """Numbers in [0, 1] by row and column; NaN where there is no sample.
+
+    Args:
+        values: Row by row.
+        sizes: Samples behind each value.
+        rows: Names of the rows.
+        columns: Names of the columns.
+        row_label: What the rows are.
+        column_label: What the columns are.
+        framed: Which cells have a frame.
+        highest: The value of the lightest color.
+    """
+
+    values: Sequence[Sequence[float]]
+    sizes: Sequence[Sequence[int]]
+    rows: Sequence[str]
+    columns: Sequence[str]
+    row_label: str
+    column_label: str
+    framed: Sequence[Sequence[bool]]
+    highest: float = 1.0
+
+    @property
+    def side(self) -> int:
+        """The larger of the two numbers of names."""
+        return max(len(self.rows), len(self.columns))
+
+    def figure(self, salt: str, description: str) -> Markup:
+        """The map as an inline figure.
+
+        Args:
+            salt: Makes the figure's internal names its own.
+            description: For those who do not see it.
+        """
+        with page_style(salt):
+            figure = Figure(figsize=self._inches(), layout="constrained")
+            axes = figure.subplots()
+            axes.imshow(
+                np.array(self.values), cmap=COLORS, vmin=0, vmax=self.highest, aspect="auto"
+            )
+            if self.side <= NUMBERS_UP_TO:
+                self._write_numbers(axes)
+            self._draw_frames(axes)
+            name_axis(axes, "x", self.columns, self.column_label)
+            name_axis(axes, "y", self.rows, self.row_label)
+            axes.spines[:].set_visible(False)
+            axes.tick_params(length=0)
+            if self.highest < 1:
+                axes.set_title(f"dark 0%, light {percent(self.highest)}", size=8, loc="left")
+            return inline(figure, description)
+
+    def _inches(self) -> tuple[float, float]:
+        """Width and height: as much as the cells need, within what a column of the page holds."""
+        names = 0.4 + 0.065 * max(len(short(name, 12)) for name in self.rows)
+        width = min(max(0.36 * len(self.columns), 3.4), 4.6)
+        row = 0.42 if self.side <= SIZES_UP_TO else 0.3
+        return names + width, 0.9 + min(max(row * len(self.rows), 1.4), 4.6)
+
+    def _write_numbers(self, axes: Axes) -> None:
+        """Percent in each cell, black or white, whichever stands out; n where there is room."""
+        colors = matplotlib.colormaps[COLORS]
+        decimals = 0 if self.highest > 0.2 else 1
+        for row, (values, sizes) in enumerate(zip(self.values, self.sizes, strict=True)):
+            for column, (value, n) in enumerate(zip(values, sizes, strict=True)):
+                text = f"{100 * value:.{decimals}f}" if n else "none"
+                if n and self.side <= SIZES_UP_TO:
+                    text += f"\nn = {n}"
+                light = n and np.dot(colors(value / self.highest)[:3], (0.299, 0.587, 0.114)) > 0.5
+                color = INK if not n else "black" if light else "white"
+                written = axes.text(
+                    column, row, text, ha="center", va="center", color=color, fontsize=8
+                )
+                written.set_in_layout(False)  # inside the axes anyway; measuring each takes long
+
+    def _draw_frames(self, axes: Axes) -> None:
+        for row, line in enumerate(self.framed):
+            for column, framed in enumerate(line):
+                if framed:
+                    corner = (column - 0.5, row - 0.5)
+                    frame = Rectangle(corner, 1, 1, fill=False, edgecolor=INK, linewidth=1.6)
+                    axes.add_patch(frame)
+
+
+def name_axis(axes: Axes, axis: str, names: Sequence[str], label: str) -> None:
+    """Names along an axis; every second, third, ... where there are too many to read."""
+    every = math.ceil(len(names) / 20)
+    shown = [short(name, 12) for name in names[::every]]
+    slanted = axis == "x" and max(map(len, shown)) > 3
+    turn: dict[str, Any] = (
+        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
+    )
+    axes.set(**{f"{axis}label": short(label, 30)})
+    ticks = range(0, len(names), every)
+    (axes.set_xticks if axis == "x" else axes.set_yticks)(ticks, shown, **turn)

@@ -1,0 +1,116 @@
+"""The page as a person gets it: loaded, sorted, on a phone, printed, read aloud."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crossbias.report import write_report
+
+HOSTILE = ("<script>document.title='x'</script>", '"><img src=x onerror="document.title=1">', "a&b")
+END = {"method": "end", "paper": "EnD (CVPR 2021)", "supervision": "bias labels"}
+
+
+@pytest.fixture(scope="module")
+def page(fake_run: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs with everything a page can show, and names that want to be more than text."""
+    root = tmp_path_factory.mktemp("page")
+    everything = {"views": True, "single": True, "attribute": "size"}
+    names = {"classes": HOSTILE, "biases": HOSTILE, "data": HOSTILE[1]}
+    runs = [
+        fake_run(**everything, **names),
+        fake_run(**everything, **names, **END, conflicting=0.8, seed=1),
+        fake_run(**names, method="lff", conflicting=0.5, stages=("biased", "final")),
+    ]
+    folders = [run.write(root / f"run {number}") for number, run in enumerate(runs)]
+    write_report(folders, root / "page.html")
+    return root / "page.html"
+
+
+def test_it_loads_without_complaint_and_every_picture_is_there(browser: Any, page: Path) -> None:
+    browser.open(page)
+    assert browser.complaints() == []
+    sizes = browser.run("[...document.images].map((image) => image.naturalWidth)")
+    assert len(sizes) == 12 + 24  # samples, and the maps of the two runs that kept them
+    assert min(sizes) > 0
+    # Pictures inside figures have no naturalWidth: load what they hold again.
+    held = "[...document.querySelectorAll('svg image')].map((each) => each.href.baseVal)"
+    assert browser.run(f"{held}.length") >= 3
+    assert browser.run(f"{held}.every((each) => each.startsWith('data:image/png;base64,'))")
+
+
+def test_names_are_text(browser: Any, page: Path) -> None:
+    browser.open(page)
+    assert browser.run("document.title") == f"Bias report: {HOSTILE[1]}"
+    assert HOSTILE[0] in browser.run("document.body.textContent")
+    assert browser.run("document.querySelectorAll('script').length") == 1
+
+
+def order(browser: Any) -> list[str]:
+    rows = "[...document.querySelector('table.sortable').tBodies[0].rows]"
+    return browser.run(f"{rows}.map((row) => row.cells[0].dataset.value)")
+
+
+def sorted_by(browser: Any) -> list[str | None]:
+    heads = "[...document.querySelector('table.sortable').tHead.rows[0].cells]"
+    return browser.run(f"{heads}.map((head) => head.getAttribute('aria-sort'))")
+
+
+PLAIN, ENTANGLED, FAILURE = "Plain training (ERM)", "EnD (CVPR 2021)", "lff"
+CONFLICTING = "[...document.querySelectorAll('table.sortable button')][6]"
+
+
+def test_a_press_sorts_and_a_second_one_turns_it_round(browser: Any, page: Path) -> None:
+    browser.open(page)
+    assert browser.run(f"{CONFLICTING}.textContent") == "Conflicting"
+    assert order(browser) == [PLAIN, ENTANGLED, FAILURE]
+    browser.run(f"{CONFLICTING}.click()")
+    assert order(browser) == [ENTANGLED, FAILURE, PLAIN]
+    assert sorted_by(browser)[6] == "descending"
+    browser.run(f"{CONFLICTING}.click()")
+    assert order(browser) == [PLAIN, FAILURE, ENTANGLED]
+    assert sorted_by(browser)[6] == "ascending"
+
+
+def test_the_keyboard_sorts_too(browser: Any, page: Path) -> None:
+    browser.open(page)
+    browser.run(f"{CONFLICTING}.focus()")
+    browser.press("Enter")
+    assert order(browser) == [ENTANGLED, FAILURE, PLAIN]
+    assert sum(sort is not None for sort in sorted_by(browser)) == 1
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280, 2560])
+def test_nothing_sticks_out_at_any_width(browser: Any, page: Path, width: int) -> None:
+    browser.open(page, width=width)
+    browser.run("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    assert browser.run("document.documentElement.scrollWidth") == width
+
+
+def test_it_is_printed_unfolded(browser: Any, page: Path) -> None:
+    browser.open(page)
+    folded = "[...document.querySelectorAll('details')].filter((each) => !each.open).length"
+    assert browser.run(folded) > 3
+    assert browser.pdf().startswith(b"%PDF")
+    assert browser.run(folded) == 0
+
+
+def test_a_screen_reader_finds_names_for_everything(browser: Any, page: Path) -> None:
+    browser.open(page)
+    nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+    told: dict[str, list[str]] = {}
+    for node in nodes:
+        if not node["ignored"]:
+            name = node.get("name", {}).get("value", "")
+            told.setdefault(node["role"]["value"], []).append(name)
+    for role in ("image", "button", "heading", "table", "region"):
+        assert told[role], role
+        assert all(name.strip() for name in told[role]), role
+    assert told["columnheader"]
+    assert told["rowheader"]
+    levels = browser.run(
+        "[...document.querySelectorAll('h1,h2,h3')].map((each) => +each.tagName[1])"
+    )
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))

@@ -1,0 +1,243 @@
+"""Figures that only some runs have, against numbers made by hand."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.decomposition import PCA
+
+from crossbias.errors import CrossbiasError
+from crossbias.explain import Boundary, Labels, Views
+from crossbias.report.boundary import decision_boundary
+from crossbias.report.confusion import confusion, confusion_matrices
+from crossbias.report.curves import learning_curves
+from crossbias.report.denoiser import denoiser_scatter
+from crossbias.report.features import feature_planes
+from crossbias.report.galleries import galleries
+from crossbias.report.guidance import guidance_rows
+from crossbias.report.planes import principal_plane
+from crossbias.report.reading import read_run
+from crossbias.report.runs import Epoch, RunFolder
+from crossbias.report.sampling import sampling_matrix, sampling_shares
+
+WriteRun = Callable[..., Path]
+Parse = Callable[[str], Any]
+
+
+def keep(run: RunFolder, name: str, value: torch.Tensor) -> None:
+    """Store a stage as a run does."""
+    (run.path / "stages").mkdir(exist_ok=True)
+    torch.save(value, run.path / "stages" / f"{name}.pt")
+
+
+def told(figure: Any, parse: Parse) -> str:
+    assert figure is not None
+    return parse(figure).find("svg")[0].attributes["aria-label"]
+
+
+def test_shares_of_the_draws_are_the_weights_of_the_groups(write_run: WriteRun) -> None:
+    """Nine groups of 30; conflicting samples are drawn three times as often: 21 units of 30."""
+    run = read_run(write_run("a", views=True))
+    shares = sampling_shares(run)
+    assert shares is not None
+    assert shares.samples.tolist() == [[30] * 3] * 3
+    expected = torch.full((3, 3), 3 / 21, dtype=torch.float64)
+    expected.fill_diagonal_(1 / 21)
+    torch.testing.assert_close(shares.draws, expected)
+    aligned = torch.eye(3, dtype=torch.bool)
+    assert shares.of(aligned) == pytest.approx((1 / 3, 1 / 7))
+
+
+def test_shares_follow_the_index_and_leave_out_what_is_not_known(write_run: WriteRun) -> None:
+    """A naive count over rows that are neither all of the table nor in its order."""
+    run = read_run(write_run("a", views=True))
+    draw = torch.Generator().manual_seed(0)
+    index = torch.randperm(500, generator=draw)[:200]
+    target = torch.randint(0, 3, (200,), generator=draw)
+    bias = torch.randint(-1, 3, (200,), generator=draw)
+    weights = torch.rand(500, generator=draw, dtype=torch.float64)
+    keep(run, "scores", weights)
+    labels = Labels(index=index, target=target, attributes={"background": bias})
+    shares = sampling_shares(replace(run, labels=labels))
+    sums = np.zeros((3, 3))
+    for row, y, b in zip(index.tolist(), target.tolist(), bias.tolist(), strict=True):
+        if b >= 0:
+            sums[y, b] += float(weights[row])
+    assert shares is not None
+    np.testing.assert_allclose(shares.draws.numpy(), sums / sums.sum())
+    assert int(shares.samples.sum()) == int((bias >= 0).sum())
+
+
+def test_the_sampling_matrix_says_what_aligned_groups_get(
+    write_run: WriteRun, parse: Parse
+) -> None:
+    run = read_run(write_run("a", views=True))
+    figure = sampling_matrix("PGD", run, 0)
+    assert told(figure, parse) == (
+        "PGD: aligned groups hold 33.3% of the training samples and get 14.3% of the draws"
+    )
+    texts = [text.text for text in parse(figure).find("text")]
+    assert texts.count("14.3") == 6
+    assert texts.count("4.8") == 3
+    assert "dark 0%, light 14.3%" in texts
+
+
+def test_stages_that_do_not_fit_the_labels_are_refused(write_run: WriteRun) -> None:
+    run = read_run(write_run("a", views=True))
+    keep(run, "scores", torch.ones(10))
+    with pytest.raises(CrossbiasError, match=r"labels\.npz does not fit the stages"):
+        sampling_shares(run)
+
+
+def test_a_damaged_stage_is_named(write_run: WriteRun) -> None:
+    run = read_run(write_run("a", views=True))
+    (run.path / "stages" / "scores.pt").write_bytes(b"PK\x03\x04")
+    with pytest.raises(CrossbiasError, match=r"scores\.pt is damaged"):
+        sampling_shares(run)
+
+
+def test_confusions_under_one_color_show_the_color_as_a_column(
+    write_run: WriteRun, parse: Parse
+) -> None:
+    """A run that always answers the bias: every class gets the color's own answer."""
+    run = read_run(write_run("a", single=True, aligned=1.0, conflicting=0.0))
+    for color in range(3):
+        expected = np.zeros((3, 3))
+        expected[:, color] = 1
+        np.testing.assert_array_equal(confusion(run, f"test-color-{color}"), expected)
+    figure = confusion_matrices("ERM", run, 0)
+    assert told(figure, parse) == (
+        "ERM: answers by class under one color at a time; accuracy: 0 33.3%, 1 33.3%, 2 33.3%"
+    )
+    texts = [text.text for text in parse(figure).find("text")]
+    assert {"0, n = 90", "1, n = 90", "2, n = 90", "answer", "class"} <= set(texts)
+
+
+def test_a_class_that_is_absent_has_no_row_in_a_confusion(write_run: WriteRun) -> None:
+    run = read_run(write_run("a", single=True))
+    found = run.predictions["test-color-0"]
+    rest = found.target != 1
+    parts = {name: getattr(found, name)[rest] for name in ("index", "target", "probabilities")}
+    columns = {name: column[rest] for name, column in found.attributes.items()}
+    changed = replace(found, attributes=columns, **parts)
+    shares = confusion(replace(run, predictions={"test-color-0": changed}), "test-color-0")
+    assert np.isnan(shares[1]).all()
+    np.testing.assert_allclose(shares[[0, 2]].sum(1), 1)
+
+
+def test_the_principal_plane_is_that_of_scikit_learn() -> None:
+    draw = torch.Generator().manual_seed(3)
+    features = torch.randn(40, 6, generator=draw) * torch.tensor([5.0, 3.0, 1.0, 0.5, 0.2, 0.1])
+    found, shares = principal_plane(features)
+    reference = PCA(2).fit(features.double().numpy())
+    expected = reference.transform(features.double().numpy())
+    np.testing.assert_allclose(np.abs(found.numpy()), np.abs(expected), atol=1e-9)
+    np.testing.assert_allclose(shares, reference.explained_variance_ratio_)
+    again, _ = principal_plane(-features)  # the sign is fixed, not that of the decomposition
+    assert (found.gather(0, found.abs().argmax(0, keepdim=True)) > 0).all()
+    assert (again.gather(0, again.abs().argmax(0, keepdim=True)) > 0).all()
+
+
+@pytest.mark.parametrize("shape", [(5, 1), (4, 3)])
+def test_a_plane_of_one_feature_or_of_equal_samples_is_flat(shape: tuple[int, int]) -> None:
+    features = torch.ones(shape)
+    features[0, 0] = 2.0 if shape[1] == 1 else 1.0
+    found, shares = principal_plane(features)
+    assert found.isfinite().all()
+    assert (found[:, 1] == 0).all()
+    assert shares == pytest.approx((1.0, 0.0) if shape[1] == 1 else (0.0, 0.0))
+
+
+def test_features_are_shown_by_class_and_by_bias_with_counts(
+    write_run: WriteRun, parse: Parse
+) -> None:
+    run = read_run(write_run("a", views=True))
+    texts = [text.text for text in parse(feature_planes("a", run, 0)).find("text")]
+    assert {"by class", "by background"} <= set(texts)
+    for name in (*run.test.classes, *run.test.biases):
+        assert f"{name} (30)" in texts  # of 90 samples
+
+
+def test_the_boundary_shows_the_plane_and_the_samples(write_run: WriteRun, parse: Parse) -> None:
+    run = read_run(write_run("a", views=True))
+    views = run.views["test"]
+    boundary = Boundary(
+        points=torch.rand(len(views.rows), 2),
+        answers=(torch.arange(100) // 50).view(10, 10),
+        limits=torch.tensor([0.0, 1.0, 0.0, 1.0]),
+    )
+    changed = replace(run, views={"test": replace(views, boundary=boundary)})
+    figure = decision_boundary("a", changed, 0)
+    assert told(figure, parse) == "a: what is answered in the plane, with 90 samples"
+    assert decision_boundary("a", run, 0) is None
+
+
+def test_the_threshold_of_the_denoiser_splits_by_loss_over_entropy(
+    write_run: WriteRun, parse: Parse
+) -> None:
+    """Entropy 1 everywhere; 9 losses of 1 and one of 11 have a mean of 2: one is dropped."""
+    run = read_run(write_run("a"))
+    keep(run, "cross-entropy", torch.tensor([1.0] * 9 + [11.0]))
+    keep(run, "entropy", torch.ones(10))
+    assert denoiser_scatter("a", run, 0) is None
+    keep(run, "threshold", torch.tensor(2.0))
+    figure = denoiser_scatter("a", run, 0)
+    assert told(figure, parse) == (
+        "a: 9 of 10 training samples are kept, those with a loss below 2 times entropy"
+    )
+    texts = [text.text for text in parse(figure).find("text")]
+    assert {"kept (9)", "dropped (1)", "threshold"} <= set(texts)
+
+
+def test_guidance_maps_are_shown_under_their_pictures(write_run: WriteRun) -> None:
+    run = read_run(write_run("a"))
+    assert guidance_rows(run) == []
+    keep(run, "guidance-pictures", torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
+    keep(run, "guidance-maps", torch.ones(2, 2, 4, 4))
+    rows = guidance_rows(run)
+    assert [row.title for row in rows] == ["picture", "E(z)", "IE(z)"]
+    assert all(len(row.sources) == 2 for row in rows)
+    assert rows[1].sources[0] != rows[2].sources[0]  # IE(z) of 1 is nowhere enhanced
+    keep(run, "guidance-maps", torch.ones(3, 2, 4, 4))
+    assert guidance_rows(run) == []
+
+
+def test_regularizers_and_bias_negative_scores_have_axes_of_their_own(parse: Parse) -> None:
+    losses = {"loss": 2.0, "hsic": 1e-4, "score_aligned": -1.0, "score_conflicting": 1.0}
+    log = [Epoch("final", number, 1.0, losses, {"accuracy": 0.5}) for number in (1, 2)]
+    texts = [text.text for text in parse(learning_curves("a", log, 0)).find("text")]
+    assert {"loss", "terms", "BN score", "validation"} <= set(texts)
+    assert {"hsic", "aligned", "conflicting"} <= set(texts)
+    plain = [epoch._replace(losses={"loss": 1.0}) for epoch in log]
+    texts = [text.text for text in parse(learning_curves("a", plain, 0)).find("text")]
+    assert not {"terms", "BN score"} & set(texts)
+
+
+def test_five_series_differ_in_color_dashes_and_mark() -> None:
+    names = ("accuracy", "aligned", "conflicting", "unbiased", "worst_group")
+    log = [Epoch("final", n, 1.0, {}, dict.fromkeys(names, 0.1 * n)) for n in (1, 2)]
+    figure = learning_curves("a", log, 0)
+    colors = set(re.findall(r"stroke: var\(--series-(\d)\)", figure))
+    assert colors == {"1", "2", "3", "4", "5"}
+
+
+def test_galleries_name_the_runs_that_have_nothing(write_run: WriteRun) -> None:
+    runs = [read_run(write_run("a", views=True)), read_run(write_run("b"))]
+    found = {gallery.kind.identifier: gallery for gallery in galleries(["a", "b"], runs)}
+    assert list(found) == ["sampling", "features"]
+    for gallery in found.values():
+        assert [name for name, _ in gallery.figures] == ["a"]
+        assert gallery.missing == ["b"]
+
+
+def test_views_of_another_run_are_refused(write_run: WriteRun) -> None:
+    folder, larger = write_run("a", views=True), write_run("b", views=True, each=60)
+    (folder / "views.npz").write_bytes((larger / "views.npz").read_bytes())
+    with pytest.raises(CrossbiasError, match=r"views\.npz and predictions\.npz do not belong"):
+        read_run(folder)
+    assert isinstance(read_run(larger).views["test"], Views)
