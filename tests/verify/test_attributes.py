@@ -9,7 +9,7 @@ import torch
 
 from crossbias import BiasedDataset, TrainConfig, create, evaluate, fit
 from crossbias.networks import Network
-from crossbias.report.runs import read_run
+from crossbias.report.reading import read_run
 from crossbias.types import UNKNOWN
 from crossbias.verify import Metrics, Predictions, wilson
 from crossbias.verify.alignment import Alignment, alignments_of

@@ -2,9 +2,10 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from crossbias.cli import data as data_commands
 from crossbias.cli import tables
@@ -14,7 +15,19 @@ from crossbias.cli.report import report
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
 
+ORDER = ("demo", "data", "audit", "train", "evaluate", "compare", "report", "list")
+
+
+class _InOrder(TyperGroup):
+    """Commands in the order in which a person needs them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names."""
+        return list(ORDER)
+
+
 app = typer.Typer(
+    cls=_InOrder,
     help="Classifiers that learned a shortcut: train without it, prove it is gone, show it.",
     no_args_is_help=True,
     add_completion=False,
