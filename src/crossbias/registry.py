@@ -22,7 +22,7 @@ def create(name: str, **options: Any) -> Any:
         **options: Its constructor's keywords, checked against the signature.
 
     >>> create("end", alpha=1.0)
-    EnD(alpha=1.0, beta=0.1, variant='released')
+    EnD(alpha=1.0, beta=0.1, variant='released', layer='', balanced=False)
     >>> create("convnet", num_classes=10, kernel=1).num_features
     128
     """

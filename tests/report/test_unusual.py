@@ -73,7 +73,8 @@ def test_other_attributes_and_further_measures_have_tables(
     captions = {table.find("caption")[0].text: table for table in root.find("table")}
     assert "Accuracy on the split test, groups of class and size" in captions
     further = captions["Further measures on the split test"]
-    assert [button.text for button in further.find("button")][4:] == ["Class averaged"]
+    measures = [button.text for button in further.find("button")][4:]
+    assert measures == ["Class averaged", "Calibration", "Demographic parity", "Equalized odds"]
     values = [cell.attributes.get("data-value") for cell in further.find("td")]
     assert values.count("0.25") == values.count("0.5") == 1
 
@@ -82,7 +83,7 @@ def test_groups_with_one_sample_are_called_too_small(
     write_run: WriteRun, report: Callable[..., str], parse: Parse
 ) -> None:
     root = parse(report(write_run("a", each=1, side=0)))
-    assert "9 of these groups have fewer than 10 samples" in root.text
+    assert "9 of these groups have fewer than 12 samples" in root.text
     assert "9 groups have samples, 1 each" in root.text
     large = parse(report(write_run("b", side=0)))
     assert "fewer than" not in large.text

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.noise import CLEAN
 from crossbias.errors import CrossbiasError
 from crossbias.functional import clean_samples, noise_threshold
 from crossbias.methods.base import Method, Supervision
@@ -19,8 +20,6 @@ from crossbias.types import UNKNOWN
 
 if TYPE_CHECKING:
     from crossbias.train.run import Run
-
-CLEAN = "clean"  # name of the attribute that holds the true labels, where they are known
 
 Counts = dict[str, dict[str, int]]
 """Samples before and after, by kind: ``{"clean majority": {"before": 90, "kept": 88}, ...}``."""

@@ -33,7 +33,6 @@ def _run(name: str, run: RunFolder) -> dict[str, Any]:
         "name": name,
         "folder": str(run.path),
         "metrics": {split: metrics.to_json() for split, metrics in run.metrics.items()},
-        "attributes": {name: metrics.to_json() for name, metrics in run.attributes.items()},
         "measures": {name: estimate.to_json() for name, estimate in run.measures.items()},
         "config": run.config,
     }

@@ -24,6 +24,7 @@ from crossbias.report.matrix import accuracy_matrix
 from crossbias.report.pictures import sample_pictures, without_maps
 from crossbias.report.runs import RunFolder
 from crossbias.report.summary import summary
+from crossbias.verify import MIN_SAMPLES
 
 HERE = Path(__file__).parent
 
@@ -79,8 +80,8 @@ def _tables(runs: Sequence[RunFolder]) -> dict[str, Any]:
         "measures": tables.measure_table(runs),
         "others": tables.other_tables(runs),
         "sizes": sizes,
-        "small": sum(size < tables.FEW for size in sizes),
-        "few": tables.FEW,
+        "small": sum(size < MIN_SAMPLES for size in sizes),
+        "few": MIN_SAMPLES,
         "table": tables.comparison_table(tests),
     }
 

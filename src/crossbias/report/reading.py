@@ -91,19 +91,10 @@ def _read_optional(folder: Path) -> dict[str, Any]:
     splits = read_json(metrics)
     judged = splits[judged_split(splits) or ""]
     return {
-        "attributes": _attributes(judged, metrics),
         "measures": _measures(judged),
         "views": load_views(views) if views.exists() else {},
         "labels": load_labels(labels) if labels.exists() else None,
     }
-
-
-def _attributes(judged: Mapping[str, Any], path: Path) -> dict[str, Metrics]:
-    try:
-        found = judged.get("attributes", {}).items()
-        return {name: Metrics.from_json(value) for name, value in found}
-    except (CrossbiasError, AttributeError) as error:
-        raise CrossbiasError(f"{path} is damaged: {error}") from error
 
 
 def _measures(judged: Mapping[str, Any]) -> dict[str, Estimate]:

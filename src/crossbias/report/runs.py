@@ -32,8 +32,6 @@ class RunFolder:
         log: The epochs of ``log.jsonl``, in the order they ran.
         metrics: For each split, its metrics.
         predictions: For each split, the model's answers.
-        attributes: For each attribute besides the bias, the metrics of the judged split with
-            respect to it.
         measures: Further numbers of the judged split, by name.
         views: What was kept of a look into the model, by split.
         labels: Targets and attributes of the training samples, where the run kept them.
@@ -44,7 +42,6 @@ class RunFolder:
     log: tuple[Epoch, ...]
     metrics: Mapping[str, Metrics]
     predictions: Mapping[str, Predictions]
-    attributes: Mapping[str, Metrics] = field(default_factory=dict)
     measures: Mapping[str, Estimate] = field(default_factory=dict)
     views: Mapping[str, Views] = field(default_factory=dict)
     labels: Labels | None = None

@@ -9,9 +9,6 @@ from crossbias.verify import Estimate, Metrics
 MOST_GROUPS: Final = 400
 """Rows of the table of groups; of more, the ones with the lowest accuracy are shown."""
 
-FEW: Final = 10
-"""A group with fewer samples than this says little; the page says so."""
-
 _COLUMNS: Final[dict[str, Callable[[Metrics], Estimate | None]]] = {
     "Overall": lambda metrics: metrics.overall,
     "Aligned": lambda metrics: metrics.aligned,
@@ -64,8 +61,9 @@ def other_tables(runs: Sequence[RunFolder]) -> dict[str, list[Column]]:
 
 def attribute_tables(runs: Sequence[RunFolder]) -> dict[str, list[Column]]:
     """The tables of the attributes that are not the bias, where every run has them."""
-    shared = [name for name in runs[0].attributes if all(name in run.attributes for run in runs)]
-    return {name: comparison_table([run.attributes[name] for run in runs]) for name in shared}
+    found = [run.test.attributes for run in runs]
+    shared = [name for name in found[0] if all(name in each for each in found)]
+    return {name: comparison_table([each[name] for each in found]) for name in shared}
 
 
 def measure_table(runs: Sequence[RunFolder]) -> list[Column]:
