@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 2
+TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 .PHONY: demo test test-slow lint bench clean
 
@@ -9,10 +10,10 @@ demo: .venv/installed
 	$(BIN)/crossbias demo --out runs/demo
 
 test: .venv/installed
-	$(BIN)/pytest
+	$(TESTS)
 
 test-slow: .venv/installed
-	$(BIN)/pytest -m slow
+	$(TESTS) -m slow
 
 lint: .venv/installed
 	$(BIN)/ruff check .
