@@ -30,6 +30,13 @@ def test_list_names_every_data_set():
         assert name in output
 
 
+def test_list_shortens_the_many_splits_of_imagenet():
+    output = run("list").output
+    assert "test-c-jpeg_compression-5" in output
+    assert "(78" in output
+    assert "test-c-snow-3" not in output
+
+
 def test_show_prints_counts_association_and_hash_and_writes_a_sheet(tmp_path):
     result = run("show", "glyphs", *SMALL, "--set", "rho=1.0")
     data = load("glyphs", "train", size=200, rho=1.0)
@@ -64,7 +71,10 @@ def test_check_ends_with_one_on_wrong_counts(tmp_path):
 def test_plant_writes_a_folder_with_labels(tmp_path):
     result = run("plant", "glyphs", *SMALL, "--cue", "patch", "--rho", "0.9", "--out", "planted")
     assert result.exit_code == 0
-    assert "--data folder:planted --labels labels.csv --target target --bias patch" in result.output
+    assert (
+        "next: crossbias train --data folder:planted --labels planted/labels.csv --target target "
+        "--bias patch --data-set size=28 --method erm\n"
+    ) in result.output
     with open(tmp_path / "planted/labels.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     train = [row for row in rows if row["split"] == "train"]

@@ -1,14 +1,17 @@
 """Training on a person's own images from the command line."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from crossbias.cli import main
+from crossbias.data import load, plant
 
 
 @pytest.fixture
@@ -88,3 +91,23 @@ def test_options_of_a_folder_are_refused_elsewhere(crossbias):
     code, _, err = crossbias("train", "--data", "glyphs", "--labels", "x.csv", "--method", "erm")
     assert code == 2
     assert "has no parameter 'labels'" in err
+
+
+def test_the_printed_command_trains_on_what_was_planted(crossbias):
+    """Into grey images; the working folder has a table of labels of its own."""
+    small = ["--set", "size=16", "--set", "channels=1"]
+    own = ["folder:x-rays", *OWN[2:]]
+    code, out, err = crossbias("data", "plant", *own, *small, "--cue", "patch", "--out", "a b")
+    assert code == 0, err
+    printed = next(line for line in out.splitlines() if line.startswith("next: crossbias "))
+    words = shlex.split(printed.removeprefix("next: crossbias "))
+    tiny = ["--network", "simple-convnet-1", "--epochs", "1", "--device", "cpu", "--out", "run"]
+    code, out, err = crossbias(*words, *tiny)
+    assert code == 0, err
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert set(metrics) == {"validation", "test"}
+    options = {"size": 16, "channels": 1}
+    images = load("folder:x-rays", "test", labels="labels.csv", target="disease", **options)
+    read = load("folder:a b", "test", labels="a b/labels.csv", target="target", **options)
+    assert torch.equal(read.inputs, plant(images, bias="patch", rho=0.5).inputs)
+    assert torch.equal(read.targets, images.targets)

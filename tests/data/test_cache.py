@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import crossbias.data.images
-from crossbias.data.cache import cache_folder
+from crossbias.data.cache_place import cache_folder
 from crossbias.data.images import Fit, read_images
 from crossbias.errors import CrossbiasError
 from crossbias.train.progress import Progress

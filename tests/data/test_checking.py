@@ -1,5 +1,6 @@
 """Checking a data set: damage of each kind is found, named, and counted right."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,9 @@ from PIL import Image
 from crossbias.data import create_source
 from crossbias.data.bar import ACTIONS, TEST, TRAINING
 from crossbias.data.checking import check_source
+from crossbias.data.images import FORMATS
+from crossbias.data.kinetics import ACTIONS as VIDEO_ACTIONS
+from crossbias.data.kinetics import FOLDERS
 
 
 @pytest.fixture(autouse=True)
@@ -84,3 +88,74 @@ def test_generated_data_is_compared_by_its_samples():
     assert check.sizes == {"train": 50, "validation": 20, "test": 20, "test-biased": 20}
     assert check.errors == []
     assert not any("too" in text for text in check.warnings)
+
+
+@pytest.fixture
+def birds(tmp_path):
+    """Own images with a table: landbirds and waterbirds, some before the other's background."""
+    lines = ["file,bird,place,camera,split"]
+    for number in range(20):
+        picture(tmp_path / f"birds/{number}.png", number)
+        bird, split = ("land", "water")[number % 2], ("train", "test")[number >= 12]
+        place = "water" if number in (0, 1, 12, 15) else bird
+        camera = "old" if number == 4 else "new"
+        lines.append(f"{number}.png,{bird},{place},{camera},{split}")
+    (tmp_path / "birds/labels.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "birds"
+
+
+def check_birds(birds, **options):
+    own = {"labels": "labels.csv", "target": "bird", "bias": "place", "attributes": "camera"}
+    return check_source(create_source(f"folder:{birds}", **(own | options)))
+
+
+def test_own_images_are_decoded_anew_and_named_with_file_and_row(birds):
+    assert check_birds(birds).errors == []
+    create_source(f"folder:{birds}", labels="labels.csv", target="bird", size=8).load("train")
+    for number in (3, 17):
+        status = (birds / f"{number}.png").stat()
+        (birds / f"{number}.png").write_bytes(b"x" * status.st_size)
+        os.utime(birds / f"{number}.png", ns=(status.st_atime_ns, status.st_mtime_ns))
+    formats = " (" + ", ".join(name for name in FORMATS if name in Image.OPEN) + ")"
+    assert check_birds(birds, size="8").errors == [
+        f"train: labels.csv line 5: 3.png is not an image{formats}",
+        f"test: labels.csv line 19: 17.png is not an image{formats}",
+    ]
+
+
+def test_own_files_that_are_missing_are_said_once_and_the_labels_are_still_looked_at(birds):
+    (birds / "15.png").unlink()
+    check = check_birds(birds)
+    assert len(check.errors) == 1
+    assert "labels.csv line 17: 15.png is missing" in check.errors[0]
+    assert check.sizes == {"train": 12, "test": 8}
+    assert "train: 1 values of camera occur once: old" in check.warnings
+
+
+def test_an_own_image_in_two_splits_is_named_with_both_rows(birds):
+    (birds / "14.png").write_bytes((birds / "2.png").read_bytes())
+    assert check_birds(birds).warnings[-1] == (
+        "1 samples of test are in train too: labels.csv line 4: 2.png = labels.csv line 16: 14.png"
+    )
+
+
+def test_a_class_that_occurs_once_and_one_without_conflicts_are_named(birds):
+    table = (birds / "labels.csv").read_text()
+    (birds / "labels.csv").write_text(table.replace("2.png,land,land", "2.png,rail,land", 1))
+    warnings = check_birds(birds).warnings
+    assert "train: 1 values of target occur once: rail" in warnings
+    assert "train: no sample of rail, water conflicts with its place" in warnings
+
+
+def test_a_clip_without_frames_is_reported_and_the_others_are_looked_at(tmp_path):
+    number = 0
+    for folder in FOLDERS.values():
+        for action in VIDEO_ACTIONS:
+            picture(tmp_path / folder / action / "a" / "0.png", number)
+            number += 1
+    (tmp_path / "mimetics-10/writing/empty").mkdir()
+    (tmp_path / "mimetics-10/writing/a/0.png").write_bytes(b"no image")
+    check = check_source(create_source("kinetics-10"), root=tmp_path)
+    assert check.sizes == {"train": 10, "validation": 10, "test": 11}
+    assert "mimetics-10/writing/empty is a folder without image files" in check.errors[0]
+    assert "mimetics-10/writing/a/0.png is not an image" in check.errors[1]

@@ -1,7 +1,15 @@
 """A data set larger than the memory a process may have trains from its map."""
 
+import os
 import subprocess
 import sys
+
+import pytest
+import torch
+
+from crossbias import BiasedDataset
+from crossbias.data import mapping
+from crossbias.errors import CrossbiasError
 
 PROGRAM = """
 import resource, sys
@@ -9,6 +17,7 @@ from pathlib import Path
 import torch
 from torch import nn
 import crossbias
+from crossbias.data import mapping
 from crossbias.data.cache_entry import Entry
 from crossbias.methods import ERM
 
@@ -32,11 +41,14 @@ def train(steps, workers):
     )
     return crossbias.fit(ERM(), data, network=network, config=config)
 
+def allow(more):
+    status = Path("/proc/self/status").read_text().splitlines()
+    used = next(int(line.split()[1]) for line in status if line.startswith("VmData")) * 1024
+    allowed = used + more * 2**20
+    resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
+
 train(1, 1)  # so that all that is loaded late is there
-status = Path("/proc/self/status").read_text().splitlines()
-used = next(int(line.split()[1]) for line in status if line.startswith("VmData")) * 1024
-allowed = used + 400 * 2**20
-resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
+allow(400)
 try:
     data.inputs.clone()
 except RuntimeError:
@@ -44,11 +56,46 @@ except RuntimeError:
 for workers in (0, 1):
     trained = train(12, workers).network
     print(workers, all(p.isfinite().all() for p in trained.parameters()))
+
+mapping.LARGEST_COPY = 2**20
+allow(100)
+quarter = torch.arange(0, images, 4)  # 151 MB
+try:
+    data.inputs[quarter]
+except RuntimeError:
+    print("does not fit")
+print(len(data.subset(quarter)), data.subset(quarter).inputs.shape)
 """
 
 
 def test_data_larger_than_the_memory_allowed_trains(tmp_path):
     """Linux counts what a process may write to (RLIMIT_DATA), and not a map it only reads."""
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert found.stdout.splitlines() == ["does not fit", "0 True", "1 True"], found.stderr
+    environment = os.environ | {"CROSSBIAS_CACHE": str(tmp_path / "cache")}
+    found = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    trained = ["does not fit", "0 True", "1 True"]
+    chosen = ["does not fit", "1000 torch.Size([1000, 3, 224, 224])"]
+    assert found.stdout.splitlines() == trained + chosen, found.stderr
+
+
+@pytest.mark.parametrize("rows", [torch.tensor([4, 0, 4]), torch.arange(9) % 2 == 0])
+def test_a_large_selection_is_the_same_from_a_file_that_leaves_nothing(rows, tmp_path, monkeypatch):
+    monkeypatch.setenv("CROSSBIAS_CACHE", str(tmp_path / "cache"))
+    inputs = torch.arange(9 * 12).to(torch.uint8).view(9, 3, 2, 2)
+    data = BiasedDataset(inputs=inputs, targets=torch.arange(9))
+    in_memory = data.subset(rows)
+    monkeypatch.setattr(mapping, "LARGEST_COPY", 10)
+    monkeypatch.setattr(mapping, "_CHUNK", 24)
+    in_file = data.subset(rows)
+    assert torch.equal(in_file.inputs, inputs[rows])
+    assert in_file.hash == in_memory.hash
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_selection_that_cannot_be_written_says_where_and_what_to_do(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CROSSBIAS_CACHE", str(tmp_path / "file"))
+    monkeypatch.setattr(mapping, "LARGEST_COPY", 10)
+    data = BiasedDataset(inputs=torch.zeros(9, 3, 2, 2, dtype=torch.uint8), targets=torch.arange(9))
+    with pytest.raises(CrossbiasError, match=r"chosen images to .*file: .*CROSSBIAS_CACHE"):
+        data.subset(torch.arange(9))

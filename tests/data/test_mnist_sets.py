@@ -12,6 +12,7 @@ from torch import Tensor
 
 from crossbias.data import DATASETS, BiasedDataset, load
 from crossbias.data.assignment import chunked_values
+from crossbias.data.augment import augmentation
 from crossbias.data.coloring import color_foreground
 from crossbias.data.originals import load_original
 from crossbias.data.palettes import LFF, PGD, REBIAS, Palette
@@ -79,6 +80,22 @@ def test_chunks_are_those_of_the_authors_code(rho: float, confusing: int) -> Non
         expected = [len(range(rest)[start : start + chunk]) for start in range(0, rest, chunk or 1)]
         assert row[0] == aligned
         assert sorted(row[1:], reverse=True) == expected + [0] * (9 - len(expected))
+
+
+def test_training_is_augmented_as_in_the_paper_by_default() -> None:
+    """PGD's appendix A.1, for every method; grey images have no hue. The others: not at all."""
+    crop, jitter, turn = (
+        "random-resized-crop(0.9,1.1)",
+        "jitter(hue=0.05,saturation=0.05)",
+        "rotate(10)",
+    )
+    assert load("colored-mnist", "train").augment == (crop, jitter, turn)
+    watermarked = load("watermarked-mnist", "train")
+    assert watermarked.augment == (crop, turn)
+    images = watermarked.inputs[:4] / 255.0
+    generator = torch.Generator().manual_seed(0)
+    assert augmentation(watermarked.augment)(images, generator).shape == images.shape
+    assert load("biased-mnist", "train").augment == load("colored-mnist-lnl", "train").augment == ()
 
 
 @pytest.mark.parametrize(("name", "split"), EVERY_SPLIT)

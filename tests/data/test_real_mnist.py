@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from crossbias.data import load
+from crossbias.data import create_source, load
 from crossbias.data.originals import Collection, load_original
 from crossbias.data.source import data_root
 
@@ -39,6 +39,15 @@ def test_the_test_splits_of_biased_mnist_have_the_published_counts(
     data = load("biased-mnist", split)
     assert len(data) == 10_000
     assert int((data.biases == data.targets).sum()) == aligned
+
+
+@pytest.mark.parametrize(
+    "name", ["biased-mnist", "colored-mnist-lnl", "colored-mnist", "watermarked-mnist"]
+)
+def test_the_sizes_that_a_check_compares_are_those_of_the_real_files(name: str) -> None:
+    source = create_source(name)
+    for split in ("train", source.test_splits[-1]):
+        assert source.published(split)["images"] == len(source.load(split, root=ROOT))
 
 
 def test_end_validates_on_18000_unbiased_images() -> None:

@@ -1,21 +1,18 @@
 """``crossbias data list | show | check | plant``: what a data set holds, before any training."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from crossbias.cli import tables
+from crossbias.cli.description import describe
 from crossbias.cli.options import given, make_progress, parsed, say
-from crossbias.data.dataset import BiasedDataset
 from crossbias.experiment import Experiment
 from crossbias.storage import write_atomically
 
 app = typer.Typer(help="List, show, check and plant data sets.", no_args_is_help=True)
-
-_LARGEST = 12  # rows and columns of a table that is printed
 
 Name = Annotated[str, typer.Argument(help="Data set, as in `crossbias data list`.")]
 Options = Annotated[
@@ -54,7 +51,7 @@ def show(
     own = given(labels=labels, target=target, bias=bias)
     data = _experiment(name, own, set_, root).split(split, make_progress(quiet=False))
     console = tables.make_console()
-    _describe(console, data)
+    describe(console, data)
     if data.inputs.ndim == 2:
         return
     path = sheet or Path(f"{data.name.replace('/', '-').replace(':', '-')}-{split}.png")
@@ -118,13 +115,23 @@ def plant(
     from crossbias.data.planted_folder import write_planted
 
     experiment = _experiment(name, given(labels=labels, target=target), set_, root)
-    rows = write_planted(experiment.source(), experiment.split, out, cue=cue, rho=rho, seed=seed)
+    progress = make_progress(quiet=False)
+    images, (channels, side, _) = write_planted(
+        experiment.source(),
+        lambda split: experiment.split(split, progress),
+        out,
+        cue=cue,
+        rho=rho,
+        seed=seed,
+    )
     console = tables.make_console()
-    say(console, f"wrote {rows:,} images and labels.csv to {out}")
+    say(console, f"wrote {images:,} images and labels.csv to {out}")
     say(
         console,
-        f"next: crossbias train --data folder:{out} --labels labels.csv --target target "
-        f"--bias {cue} --method erm",
+        f"next: crossbias train --data {shlex.quote(f'folder:{out}')} "
+        f"--labels {shlex.quote(str(out / 'labels.csv'))} --target target --bias {cue} "
+        f"--data-set size={side}"
+        f"{' --data-set channels=1' if channels == 1 else ''} --method erm",
     )
 
 
@@ -132,49 +139,3 @@ def _experiment(
     name: str, own: dict[str, str], set_: list[str] | None, root: Path | None
 ) -> Experiment:
     return Experiment(data={"name": name} | own | given(root=root and str(root)) | parsed(set_))
-
-
-def _describe(console: Console, data: BiasedDataset) -> None:
-    from crossbias.audit.association import count_table, cramers_v
-
-    shape = " x ".join(str(size) for size in data.inputs.shape[1:])
-    say(console, f"{data.name} {data.split}: {len(data):,} samples of {shape}")
-    say(console, f"hash: {data.hash}")
-    for attribute in data.attributes:
-        column = data.attributes[attribute]
-        known = column >= 0
-        unknown = int((~known).sum())
-        line = f"{attribute}: {len(data.values[attribute])} values"
-        if known.any():
-            counts = count_table(
-                data.targets[known],
-                column[known],
-                (data.num_classes, len(data.values[attribute])),
-            )
-            line += f", Cramer's V with the target {float(cramers_v(counts)):.3f}"
-        line += f", {unknown:,} not known" if unknown else ""
-        say(console, line + (" (the bias)" if attribute == data.bias else ""))
-    if data.bias and data.has_bias_labels:
-        _print_counts(console, data)
-
-
-def _print_counts(console: Console, data: BiasedDataset) -> None:
-    """The target x bias table; aligned groups carry a star."""
-    assert data.bias is not None
-    names = data.values[data.bias][:_LARGEST]
-    table = tables.make_table(
-        "target", *names, title=f"samples by target and {data.bias}, * aligned"
-    )
-    counts, aligned = data.counts().tolist(), data.alignment().tolist()
-    for target, name in enumerate(data.classes[:_LARGEST]):
-        cells = [
-            f"{counts[target][value]:,}{'*' if aligned[target][value] else ' '}"
-            for value in range(len(names))
-        ]
-        table.add_row(escape(name), *cells)
-    console.print(table)
-    if max(data.num_classes, data.num_biases) > _LARGEST:
-        say(
-            console,
-            f"(the first {_LARGEST} of {data.num_classes} classes, {data.num_biases} values)",
-        )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from crossbias.compare import Comparison
 
 _WIDTH = 120
+_SPLITS = 12  # names of splits in a list
 _DETAILS = ("class average", "calibration error", "parity gap", "equalized-odds gap")
 _COLUMNS = ("overall", "aligned", "conflicting", "unbiased", "worst group")
 
@@ -33,8 +34,15 @@ def print_data(console: Console) -> None:
     """Name, summary, splits and options of every data set."""
     table = make_table("data set", "what it is", "splits", "options (defaults)")
     for name, kind in DATASETS.items():
-        table.add_row(name, kind.summary, ", ".join(kind.splits), _defaults(kind))
+        table.add_row(name, kind.summary, _few(kind.splits), _defaults(kind))
     console.print(table)
+
+
+def _few(splits: tuple[str, ...]) -> str:
+    """Names of splits; of more than a column holds, the first and last and how many."""
+    if len(splits) <= _SPLITS:
+        return ", ".join(splits)
+    return f"{', '.join(splits[:4])}, ... {splits[-1]} ({len(splits)} splits)"
 
 
 def print_networks(console: Console) -> None:

@@ -70,6 +70,8 @@ class BiasedMNIST(Source):
         """Sizes of the splits, and conflicting images where the papers' settings are used."""
         if split == "test":
             return {"images": 10_000, "aligned": 996, "conflicting": 9_004}
+        if split.startswith("test-"):
+            return {"images": 10_000}
         if split != "train" or self.held_out:
             return {}
         counts = {"images": 60_000}

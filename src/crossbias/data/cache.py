@@ -2,39 +2,25 @@
 
 import hashlib
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 from torch import Tensor
 
 from crossbias.data.cache_entry import Entry, Made
+from crossbias.data.cache_place import CACHE_VARIABLE, cache_folder
 from crossbias.data.cache_rows import KnownRows
 from crossbias.data.encoded import Item, UnusableImages, unreadable
 from crossbias.errors import CrossbiasError
 from crossbias.train.progress import Progress
 
-CACHE_VARIABLE: Final = "CROSSBIAS_CACHE"
-"""Environment variable that names the folder of the cache, where none is given."""
-
 Decode = Callable[[BinaryIO], bytes]
 """Gives the bytes of a row; raises ``CrossbiasError`` with what comes after the item's name."""
 
 _BLOCK = 64  # images decoded between two looks at the progress
-
-
-def cache_folder(given: Path | None = None) -> Path:
-    """The folder of the cache: the one given, what ``CROSSBIAS_CACHE`` names, or the user's."""
-    named = given or os.environ.get(CACHE_VARIABLE)
-    if named:
-        return Path(named)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "crossbias"
-    local = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME"
-    return Path(os.environ.get(local) or Path.home() / ".cache") / "crossbias"
 
 
 def cached(

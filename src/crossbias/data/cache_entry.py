@@ -9,7 +9,6 @@ index.json  shape and digest, and size and time of ``pixels`` when it was finish
 import hashlib
 import os
 import shutil
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,10 +16,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from crossbias.data.dataset import tensor_digest
+from crossbias.data.mapping import mapped
 from crossbias.errors import CrossbiasError
 from crossbias.storage import read_json, write_json
 
@@ -80,12 +79,7 @@ class Entry:
 
     def tensor(self) -> Tensor:
         """All rows, mapped into memory for reading only."""
-        # Not a private map: the system would count it as memory that may all be needed at once,
-        # and refuse what is larger than the machine has.
-        mapped = np.memmap(self.pixels, np.uint8, "r", shape=(len(self.identities), *self.shape))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-            return torch.from_numpy(mapped)
+        return mapped(self.pixels, (len(self.identities), *self.shape))
 
     def digest(self) -> str | None:
         """Digest of the array if it is finished and was not touched since; else None."""

@@ -42,7 +42,7 @@ class Cartoon(ImageSource):
     home: ClassVar[str] = "the Cartoon Set page of Google (cartoonset10k)"
     fit: ClassVar[Fit] = Fit(128, "squash")
     augment: ClassVar[tuple[str, ...]] = (
-        "random-resized-crop(0.9,1)", "jitter(hue=0.05,saturation=0.05)", "rotate(10)",
+        "random-resized-crop(0.9,1.1)", "jitter(hue=0.05,saturation=0.05)", "rotate(10)",
     )  # fmt: skip
     mean: ClassVar[tuple[float, ...]] = (0.5,) * 3
     std: ClassVar[tuple[float, ...]] = (0.5,) * 3

@@ -8,10 +8,12 @@ from torch import Tensor
 
 from crossbias.data.assignment import shuffled
 from crossbias.data.listing import ImageSource, Listing
+from crossbias.data.paths import files_inside
 from crossbias.errors import CrossbiasError
 from crossbias.seeds import generator_for
 
 BIAS: Final = "Male"
+PARTS: Final = "list_eval_partition.txt"
 PARTITION: Final = {"train": 0, "test": 1, "test-official": 2}
 SIZES: Final = {"train": 162_770, "test": 19_867, "test-official": 19_962}
 
@@ -69,13 +71,13 @@ class CelebA(ImageSource):
         """Labels and parts come from the two official lists."""
         folder = root / self.folder
         part = PARTITION.get(split, PARTITION["test"])
-        files = _files_of_part(self.needed(folder / "list_eval_partition.txt"), part)
+        files = _files_of_part(self.needed(folder / PARTS), part)
         columns = _columns(
             self.needed(folder / "list_attr_celeba.txt"), (self.target, BIAS), set(files)
         )
         images = self.needed(folder / "img_align_celeba")
         listing = Listing(
-            [images / file for file in files],
+            files_inside(images, files, [f"{PARTS}: {file}" for file in files], present=False),
             [columns[file][0] for file in files],
             {BIAS: [columns[file][1] for file in files]},
         )
@@ -103,21 +105,33 @@ def _as_many_of_each(groups: Tensor, seed: int) -> list[int]:
 
 
 def _files_of_part(path: Path, part: int) -> list[str]:
-    rows = [line.split() for line in path.read_text().splitlines() if line.strip()]
-    return [name for name, number in rows if int(number) == part]
+    found = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match line.split():
+            case [name, "0" | "1" | "2" as its_part]:
+                found += [name] if int(its_part) == part else []
+            case [_, *_]:
+                raise CrossbiasError(
+                    f"{path} line {number} is {line!r}; it must be a file's name and 0, 1 or 2"
+                )
+    return found
 
 
 def _columns(path: Path, names: tuple[str, str], files: set[str]) -> dict[str, tuple[int, int]]:
     """For each file, 1 where it has the attribute and 0 where not; the list says 1 and -1."""
-    _, header, *lines = path.read_text().splitlines()
+    _, header, *lines = [*path.read_text().splitlines(), "", ""]
     known = header.split()
     if absent := [name for name in names if name not in known]:
         raise CrossbiasError(f"{path} has no column {absent[0]!r} in its second line")
     first, second = (known.index(name) + 1 for name in names)
-    rows = (line.split() for line in lines if line.strip())
-    columns = {
-        row[0]: (int(row[first] == "1"), int(row[second] == "1")) for row in rows if row[0] in files
-    }
+    columns = {}
+    for number, row in enumerate((line.split() for line in lines), 3):
+        if row and (len(row) != len(known) + 1 or not {row[first], row[second]} <= {"1", "-1"}):
+            raise CrossbiasError(
+                f"{path} line {number} must have a file's name and {len(known)} times 1 or -1"
+            )
+        if row and row[0] in files:
+            columns[row[0]] = (int(row[first] == "1"), int(row[second] == "1"))
     if missing := files - columns.keys():
         raise CrossbiasError(f"{path} has no row of {len(missing)} images, such as {min(missing)}")
     return columns

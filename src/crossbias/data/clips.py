@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from PIL import Image
 
-from crossbias.data.cache import cache_folder
+from crossbias.data.cache_place import cache_folder
 from crossbias.data.listing import images_in
 from crossbias.errors import CrossbiasError
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from crossbias.data.assignment import biased_values
 from crossbias.data.coloring import color_foreground
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.digit_sets import biased_split, digit_set, rho_of
+from crossbias.data.digit_sets import AUGMENT, biased_split, digit_set, pgd_counts, rho_of
 from crossbias.data.draws import normal
 from crossbias.data.palettes import LFF, PGD, colors
 from crossbias.data.source import Source
@@ -67,6 +67,10 @@ class ColoredMNIST(Source):
         self.variant = variant
         self.palette = palette
 
+    def published(self, split: str) -> dict[str, int]:
+        """Sizes of the splits."""
+        return pgd_counts(split)
+
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Color one split."""
         digits, targets = biased_split("mnist", split, root=root)
@@ -84,7 +88,7 @@ class ColoredMNIST(Source):
         images = color_foreground(digits, shades)
         return digit_set(
             images, targets, biases, name=self.name, split=split, bias="color",
-            values=tuple(palette),
+            values=tuple(palette), augment=AUGMENT,
         )  # fmt: skip
 
     def _shades(self, own: Tensor, noise: Tensor) -> Tensor:

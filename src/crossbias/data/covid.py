@@ -1,6 +1,5 @@
 """Chest X-rays: COVID-19 against where the image comes from."""
 
-import csv
 from collections import Counter
 from pathlib import Path
 from typing import ClassVar, Final, Literal
@@ -9,9 +8,10 @@ from urllib.parse import urlparse
 import torch
 
 from crossbias.data.assignment import shuffled
+from crossbias.data.columns import read_table
 from crossbias.data.images import Fit
 from crossbias.data.listing import ImageSource, Listing, images_in
-from crossbias.errors import CrossbiasError
+from crossbias.data.paths import files_inside
 from crossbias.seeds import generator_for
 
 HOSTS: Final = ("radiopaedia.org", "www.eurorad.org", "github.com", "www.sirm.org",
@@ -74,20 +74,20 @@ class CovidCXR(ImageSource):
         return listing.subset(row for row, found in enumerate(splits) if found == split)
 
     def _cohen(self, folder: Path) -> tuple[Listing, list[str]]:
-        path = self.needed(folder / "metadata.csv")
-        with open(path, newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        columns = ("patientid", "finding", "folder", "filename", "url")
-        if absent := [name for name in columns if not rows or name not in rows[0]]:
-            raise CrossbiasError(f"{path} has no column {absent[0]!r} or no rows")
-        decided = [row for row in rows if row["finding"].strip() not in UNDECIDED]
-        unique = {row["filename"]: row for row in decided}.values()  # some files are listed twice
-        listing = Listing(
-            [folder / row["folder"] / row["filename"] for row in unique],
-            [int("COVID-19" in row["finding"]) for row in unique],
-            {"source": [_host(row["url"]) for row in unique]},
+        table = read_table(self.needed(folder / "metadata.csv"))
+        patients, findings, folders, names, urls = (
+            table.column(name) for name in ("patientid", "finding", "folder", "filename", "url")
         )
-        return listing, [row["patientid"] for row in unique]
+        decided = [row for row, finding in enumerate(findings) if finding not in UNDECIDED]
+        unique = {names[row]: row for row in decided}.values()  # some files are listed twice
+        paths = [f"{folders[row]}/{names[row]}" for row in unique]
+        titles = [f"{table.where[row]}: {names[row]}" for row in unique]
+        listing = Listing(
+            files_inside(folder, paths, titles, present=False),
+            [int("COVID-19" in findings[row]) for row in unique],
+            {"source": [_host(urls[row]) for row in unique]},
+        )
+        return listing, [patients[row] for row in unique]
 
     def _corda(self, folder: Path) -> tuple[Listing, list[str]]:
         rows = [

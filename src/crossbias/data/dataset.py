@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from crossbias.data.mapping import rows_of
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest
 from crossbias.types import UNKNOWN
@@ -137,10 +138,13 @@ class BiasedDataset:
         return replace(self, bias=bias)
 
     def subset(self, keep: Tensor) -> "BiasedDataset":
-        """The samples at the given positions, or where a mask is true; indices stay the same."""
+        """The samples at the given positions, or where a mask is true; indices stay the same.
+
+        More than a gigabyte of images is copied into a file that is mapped into memory.
+        """
         return replace(
             self,
-            inputs=self.inputs[keep],
+            inputs=rows_of(self.inputs, keep),
             targets=self.targets[keep],
             attributes={name: column[keep] for name, column in self.attributes.items()},
             alignments=dict(self.alignments) | ({self.bias: self.alignment()} if self.bias else {}),

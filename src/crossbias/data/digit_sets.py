@@ -11,6 +11,9 @@ from crossbias.data.originals import Collection, Original, load_original
 
 CLASSES = tuple(str(digit) for digit in range(10))
 
+AUGMENT = ("random-resized-crop(0.9,1.1)", "jitter(hue=0.05,saturation=0.05)", "rotate(10)")
+"""What PGD trains every method with, plain training too (appendix A.1 and C)."""
+
 
 def biased_split(collection: Collection, split: str, *, root: Path | None) -> Original:
     """The originals of a split as PGD cuts them.
@@ -31,6 +34,11 @@ def rho_of(split: str, rho: float) -> float:
     return {"test": 1 / len(CLASSES), "test-majority": 1.0, "test-minority": 0.0}.get(split, rho)
 
 
+def pgd_counts(split: str) -> dict[str, int]:
+    """Sizes of the splits of PGD's data sets."""
+    return {"images": {"train": 54_000, "validation": 6_000}.get(split, 10_000)}
+
+
 def digit_set(
     images: Tensor,
     targets: Tensor,
@@ -40,6 +48,7 @@ def digit_set(
     split: str,
     bias: str,
     values: Sequence[str],
+    augment: tuple[str, ...] = (),
     mean: tuple[float, ...] = (0.0,),
     std: tuple[float, ...] = (1.0,),
 ) -> BiasedDataset:
@@ -54,6 +63,7 @@ def digit_set(
         classes=CLASSES,
         values={bias: tuple(values)},
         alignments={bias: torch.eye(len(CLASSES), dtype=torch.bool)},
+        augment=augment,
         mean=mean,
         std=std,
     )

@@ -72,8 +72,11 @@ class DogsCats(ImageSource):
             for animal, shade in self._groups(split)
             for name in _names(self.needed(folder / f"list_{shade}.txt"), animal)
         ]
-        files, targets, shades = (list(column) for column in zip(*rows, strict=True))
-        return Listing(files, targets, {"shade": shades})
+        return Listing(
+            [file for file, _, _ in rows],
+            [target for _, target, _ in rows],
+            {"shade": [shade for _, _, shade in rows]},
+        )
 
     def _groups(self, split: str) -> list[tuple[str, str]]:
         straight = (self.training == "TB1") == (split == "train")
@@ -85,7 +88,10 @@ class DogsCats(ImageSource):
             raise CrossbiasError(f"{self.name}: {strange[0]} is not named by a number")
         files.sort(key=lambda file: int(file.stem))
         path = self.needed(folder / "test_result.npy")
-        labels = np.load(path, allow_pickle=False).astype(np.int64).ravel()
+        try:
+            labels = np.load(path, allow_pickle=False).astype(np.int64).ravel()
+        except (OSError, ValueError, EOFError) as error:
+            raise CrossbiasError(f"{path} is not an array of numbers: {error}") from error
         if len(labels) != len(files):
             raise CrossbiasError(f"{path} has {len(labels)} labels for {len(files)} test images")
         return Listing(files, labels.tolist(), {"shade": [UNKNOWN] * len(files)})

@@ -92,19 +92,19 @@ class Folder(TableSource):
     @cached_property
     def all_files(self) -> list[Path]:
         """The image of every row."""
-        return files_inside(Path(self.path), self.table.column(self.file), self._named())
+        return files_inside(Path(self.path), self.table.column(self.file), self.titles)
 
     def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
         """The images of some rows, from the cache."""
-        names = self._named()
         return read_images(
             [self.all_files[row] for row in rows],
             self.fitted(),
-            names=[names[row] for row in rows],
+            names=[self.titles[row] for row in rows],
             progress=self.progress,
         )
 
-    def _named(self) -> list[str]:
+    @cached_property
+    def titles(self) -> list[str]:
         """What to call every image in messages."""
         names = self.table.column(self.file)
         if self.labels is None:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, ClassVar
 
 from torch import Tensor
 
-from crossbias.data.cache import cache_folder
+from crossbias.data.cache_place import cache_folder
 from crossbias.data.columns import as_text
 from crossbias.data.encoded import Item
 from crossbias.data.images import read_items
@@ -72,6 +72,10 @@ class HuggingFace(TableSource):
         if not self.path or not Path(self.path).is_dir():
             raise CrossbiasError(f"{self.path!r} is not a folder; name yours as hf:PATH")
         saved = any((Path(self.path) / name).exists() for name in _SAVED)
+        if not saved and not any(Path(self.path).rglob("*.parquet")):
+            raise CrossbiasError(
+                f"{self.path} holds neither what save_to_disk of datasets writes nor Parquet files"
+            )
         try:
             if saved:
                 found = datasets.load_from_disk(self.path)
@@ -79,10 +83,7 @@ class HuggingFace(TableSource):
                 own = str(cache_folder() / "huggingface")
                 found = datasets.load_dataset("parquet", data_dir=self.path, cache_dir=own)
         except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
-            raise CrossbiasError(
-                f"{self.path} holds neither what save_to_disk of datasets writes nor Parquet "
-                f"files that it can read: {error}"
-            ) from error
+            raise CrossbiasError(f"datasets cannot read {self.path}: {error}") from error
         return dict(found) if isinstance(found, datasets.DatasetDict) else {"": found}
 
     @cached_property

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final, Literal
 from torch import Tensor
 
 from crossbias.data.listing import ImageSource, Listing, on_the_diagonal
+from crossbias.data.paths import files_inside
 from crossbias.data.pickled import read_pickled_array
 from crossbias.errors import CrossbiasError
 
@@ -69,7 +70,7 @@ class IMDBFace(ImageSource):
         parts = read_pickled_array(self.needed(folder / "imdb_split.npy"))
         names = parts["test_list" if split == "test" else "train_list"]
         rows = [
-            (folder / "imdb_crop" / _text(name), int(age >= 40), gender)
+            (_text(name), int(age >= 40), gender)
             for name in names
             for age, gender in [_age_and_gender(labels, name)]
             if age <= 29 or age >= 40
@@ -77,8 +78,11 @@ class IMDBFace(ImageSource):
         if split != "test":
             together = self._set(split) == "EB1"
             rows = [row for row in rows if (row[1] == row[2]) == together]
-        files, ages, genders = (list(column) for column in zip(*rows, strict=True))
+        ages, genders = [age for _, age, _ in rows], [gender for _, _, gender in rows]
         targets, biases = (genders, ages) if self.target == "gender" else (ages, genders)
+        used = [name for name, _, _ in rows]
+        titles = [f"imdb_split.npy: {name}" for name in used]
+        files = files_inside(folder / "imdb_crop", used, titles, present=False)
         return Listing(files, targets, {next(iter(self.values)): biases})
 
     def _set(self, split: str) -> str:

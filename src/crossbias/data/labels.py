@@ -81,16 +81,20 @@ def splits_of(
     return cells
 
 
-def report_missing_conflicts(data: BiasedDataset) -> None:
-    """Warn of classes without a conflicting sample: nothing there tells target and bias apart."""
+def without_conflicts(data: BiasedDataset) -> list[str]:
+    """Classes without a conflicting sample: nothing there tells target and bias apart."""
     counts = data.counts()
     conflicting = (counts * ~data.alignment()).sum(1)
-    alone = [
+    return [
         name
         for name, known, other in zip(data.classes, counts.sum(1), conflicting, strict=True)
         if known and not other
     ]
-    if alone:
+
+
+def report_missing_conflicts(data: BiasedDataset) -> None:
+    """Warn of classes without a conflicting sample."""
+    if alone := without_conflicts(data):
         _logger.warning(
             "%s %s: no sample of %s conflicts with its usual %s; methods that weigh or pair "
             "conflicting samples have none of these classes",

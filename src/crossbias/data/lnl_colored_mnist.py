@@ -47,6 +47,10 @@ class LNLColoredMNIST(Source):
     def __init__(self, *, sigma2: NonNegative = 0.02) -> None:
         self.sigma2 = sigma2
 
+    def published(self, split: str) -> dict[str, int]:
+        """Sizes of the splits."""
+        return {"images": 60_000 if split == "train" else 10_000}
+
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Color one split."""
         digits, targets = load_original("mnist", "train" if split == "train" else "t10k", root=root)

@@ -8,13 +8,17 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from crossbias.data.encoded import UnusableImages
 
 
-def files_inside(folder: Path, names: Sequence[str], labels: Sequence[str]) -> list[Path]:
+def files_inside(
+    folder: Path, names: Sequence[str], labels: Sequence[str], *, present: bool = True
+) -> list[Path]:
     """Files by their names relative to a folder, which they must not leave.
 
     Args:
         folder: Of the images.
         names: Of the files.
         labels: What to call each in messages.
+        present: Refuse names without a file too, so that those of all splits are found at once;
+            else whoever reads them does.
 
     Raises:
         UnusableImages: A name is empty or absolute, goes up, is a link or passes one that leads
@@ -38,7 +42,7 @@ def files_inside(folder: Path, names: Sequence[str], labels: Sequence[str]) -> l
             found = os.path.join(real(path.parent), path.name)
         if not found.startswith(home):
             return "is a link out of the folder of the images; copy the file into it"
-        return None if os.path.isfile(path) else "is missing"
+        return "is missing" if present and not os.path.isfile(path) else None
 
     reasons = {row: why for row, name in enumerate(names) if (why := reason(name)) is not None}
     if reasons:

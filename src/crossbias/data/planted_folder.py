@@ -23,7 +23,7 @@ def write_planted(
     cue: str,
     rho: float,
     seed: int,
-) -> int:
+) -> tuple[int, tuple[int, ...]]:
     """Plant a cue into every split and write PNG images; ``labels.csv`` is written last.
 
     Args:
@@ -36,7 +36,7 @@ def write_planted(
         seed: Decides which images conflict.
 
     Returns:
-        Number of images.
+        Number of images, and the shape of one, (channels, height, width).
     """
     if cue not in get_args(Cue):
         raise CrossbiasError(
@@ -47,17 +47,19 @@ def write_planted(
         raise CrossbiasError(f"{out} exists already; name a folder that does not")
     rows: list[list[str]] = []
     header: list[str] = []
+    shape: tuple[int, ...] = ()
     for split in source.available_splits:
         data = load(split)
         strength = rho if split in ("train", "validation") else 1 / data.num_classes
         planted = plant(data, bias=cue, rho=strength, seed=seed)  # type: ignore[arg-type]
         header = ["file", "split", "target", *planted.attributes]
         rows += _write_split(planted, out)
+        shape = tuple(planted.inputs.shape[1:])
     with open(out / "labels.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(header)
         writer.writerows(rows)
-    return len(rows)
+    return len(rows), shape
 
 
 def _write_split(data: BiasedDataset, out: Path) -> list[list[str]]:

@@ -37,6 +37,16 @@ class Table:
             )
         return self.columns[name]
 
+    def chosen(self, name: str, values: Sequence[str]) -> list[int]:
+        """Of each row, the place of its cell among the values that a column may have."""
+        cells = self.column(name)
+        for where, cell in zip(self.where, cells, strict=True):
+            if cell not in values:
+                raise CrossbiasError(
+                    f"{where}: {name} is {cell!r}; it must be one of {', '.join(values)}"
+                )
+        return [values.index(cell) for cell in cells]
+
     def encoded(self, name: str) -> "Encoded":
         """A column as numbers of its values, which are sorted: numbers by size, text by letters.
 

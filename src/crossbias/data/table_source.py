@@ -90,10 +90,16 @@ class TableSource(Source):
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """One split; ``root`` plays no part, the path says where the data lies."""
-        labels, rows = self._labels, self.rows(split, seed=seed)
-        inputs, digest = self.images(rows)
-        grey = self.channels == 1
-        data = BiasedDataset(
+        rows = self.rows(split, seed=seed)
+        data = self.assembled(split, rows, *self.images(rows))
+        if split == "train" and data.bias:
+            report_missing_conflicts(data)
+        return data
+
+    def assembled(self, split: str, rows: list[int], inputs: Tensor, digest: str) -> BiasedDataset:
+        """Pixels and labels of some rows of the table as one data set."""
+        labels, grey = self._labels, self.channels == 1
+        return BiasedDataset(
             inputs=inputs,
             digest=digest,
             targets=labels.target.numbers[rows],
@@ -106,9 +112,6 @@ class TableSource(Source):
             mean=(sum(IMAGENET_MEAN) / 3,) if grey else IMAGENET_MEAN,
             std=(sum(IMAGENET_STD) / 3,) if grey else IMAGENET_STD,
         )
-        if split == "train" and data.bias:
-            report_missing_conflicts(data)
-        return data
 
     def rows(self, split: str, *, seed: int) -> list[int]:
         """Which rows of the table are in a split."""

@@ -1,14 +1,14 @@
 """Waterbirds: birds of the water and of the land, mostly before their own background."""
 
-import csv
 from pathlib import Path
-from typing import ClassVar, Final, Literal, TextIO
+from typing import ClassVar, Final, Literal
 
 from torch import Tensor
 
+from crossbias.data.columns import read_table
 from crossbias.data.images import Fit
 from crossbias.data.listing import ImageSource, Listing, on_the_diagonal
-from crossbias.errors import CrossbiasError
+from crossbias.data.paths import files_inside
 
 WATER_KINDS: Final = frozenset({
     "albatross", "auklet", "cormorant", "frigatebird", "fulmar", "gull", "jaeger", "kittiwake",
@@ -70,15 +70,21 @@ class Waterbirds(ImageSource):
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Labels come from metadata.csv."""
         folder = root / self.folder
-        path = self.needed(folder / "metadata.csv")
-        with open(path, newline="") as file:
-            rows = [row for row in _rows(file, path) if row["split"] == PARTS[split]]
-        label = _exact_label if self.species == "exact" else _released_label
-        return Listing(
-            [folder / row["img_filename"] for row in rows],
-            [label(row) for row in rows],
-            {"place": [int(row["place"]) for row in rows]},
+        table = read_table(self.needed(folder / "metadata.csv"))
+        names = table.column("img_filename")
+        titles = [f"{where}: {name}" for where, name in zip(table.where, names, strict=True)]
+        if self.species == "exact":
+            targets = [int(is_waterbird(Path(name).parent.name)) for name in names]
+        else:
+            targets = table.chosen("y", ("0", "1"))
+        everything = Listing(
+            files_inside(folder, names, titles, present=False),
+            targets,
+            {"place": table.chosen("place", ("0", "1"))},
         )
+        parts = table.chosen("split", tuple(PARTS.values()))
+        wanted = list(PARTS).index(split)
+        return everything.subset(row for row, part in enumerate(parts) if part == wanted)
 
 
 def is_waterbird(species: str) -> bool:
@@ -88,19 +94,3 @@ def is_waterbird(species: str) -> bool:
     (True, False)
     """
     return species.replace(".", "_").rpartition("_")[2].lower() in WATER_KINDS
-
-
-def _rows(file: TextIO, path: Path) -> list[dict[str, str]]:
-    reader = csv.DictReader(file)
-    columns = ("img_filename", "y", "split", "place")
-    if absent := [name for name in columns if name not in (reader.fieldnames or ())]:
-        raise CrossbiasError(f"{path} has no column {absent[0]!r}; it needs {', '.join(columns)}")
-    return list(reader)
-
-
-def _released_label(row: dict[str, str]) -> int:
-    return int(row["y"])
-
-
-def _exact_label(row: dict[str, str]) -> int:
-    return int(is_waterbird(Path(row["img_filename"]).parent.name))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from crossbias.data.assignment import biased_values
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.digit_sets import biased_split, digit_set, rho_of
+from crossbias.data.digit_sets import AUGMENT, biased_split, digit_set, pgd_counts, rho_of
 from crossbias.data.draws import below
 from crossbias.data.originals import Original
 from crossbias.data.source import Source
@@ -62,6 +62,10 @@ class WatermarkedMNIST(Source):
         self.rho = rho
         self.offset = offset
 
+    def published(self, split: str) -> dict[str, int]:
+        """Sizes of the splits."""
+        return pgd_counts(split)
+
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Put digits and objects on the canvas."""
         digits, targets = biased_split("mnist", split, root=root)
@@ -78,8 +82,9 @@ class WatermarkedMNIST(Source):
         _put(_chosen(objects, biases, choice), canvas[:, 0, :, :SIDE], top=down)
         _put(digits, canvas[:, 0, :, SIDE:], top=SIDE - up)
         return digit_set(
-            canvas, targets, biases, name=self.name, split=split, bias="object", values=OBJECTS
-        )
+            canvas, targets, biases, name=self.name, split=split, bias="object", values=OBJECTS,
+            augment=(AUGMENT[0], AUGMENT[2]),  # grey images have no colors to change
+        )  # fmt: skip
 
 
 def _chosen(objects: Original, classes: Tensor, generator: torch.Generator) -> Tensor:
