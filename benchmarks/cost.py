@@ -2,9 +2,10 @@
 
 Biased-MNIST shapes, 3 x 28 x 28 images in 10 classes. On CUDA 60,000 of them, the kernel-7
 ConvNet, batch 256, bf16; on the CPU the same in small. Methods of one training are compared by
-the median time of a steady epoch, which for ie is guided from its first step on; pgd by the whole, two trainings and the scoring of last-layer
-gradients, and its whole-network scoring by itself in epochs of plain training. The limits are for
-CUDA; on the CPU the network is so small that the full-resolution g of rebias outweighs it.
+the median time of a steady epoch, which for ie is guided from its first step on; pgd by the
+whole, two trainings and the scoring of last-layer gradients, and its whole-network scoring by
+itself in epochs of plain training. The limits are for CUDA; on the CPU the network is so small
+that the full-resolution g of rebias outweighs it.
 
     python -m benchmarks.cost [cpu | cuda]
 """

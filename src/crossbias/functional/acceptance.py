@@ -58,9 +58,7 @@ def direction_score(log_density: Tensor, target: Tensor, *, floor: float) -> Ten
     return _by_class(log_density.double(), target, normalized)
 
 
-def acceptance(
-    magnitude: Tensor, direction: Tensor, target: Tensor, *, balance: float
-) -> Tensor:
+def acceptance(magnitude: Tensor, direction: Tensor, target: Tensor, *, balance: float) -> Tensor:
     r"""Sampling probability of PGD (ICLR 2022 submission), section 4.2.
 
     With the weighted harmonic mean of the two scores,
