@@ -2,9 +2,10 @@
 
 Biased-MNIST shapes, 3 x 28 x 28 images in 10 classes. On CUDA 60,000 of them, the kernel-7
 ConvNet, batch 256, bf16; on the CPU the same in small. Methods of one training are compared by
-the median time of a steady epoch; pgd by the whole, two trainings and the scoring of last-layer
-gradients, and its whole-network scoring by itself in epochs of plain training. The limits are for
-CUDA; on the CPU the network is so small that the full-resolution g of rebias outweighs it.
+the median time of a steady epoch, which for ie is guided from its first step on; pgd by the
+whole, two trainings and the scoring of last-layer gradients, and its whole-network scoring by
+itself in epochs of plain training. The limits are for CUDA; on the CPU the network is so small
+that the full-resolution g of rebias outweighs it.
 
     python -m benchmarks.cost [cpu | cuda]
 """
@@ -16,7 +17,7 @@ import crossbias
 from benchmarks.measure import device_named, keep, seconds
 from crossbias import TrainConfig
 from crossbias.data import BiasedDataset, load
-from crossbias.methods import ERM, LNL, PGD, EnD, Method, ReBias
+from crossbias.methods import ERM, IE, LNL, PGD, EnD, Method, ReBias
 from crossbias.scores import gradient_acceptance
 from crossbias.train.progress import Progress
 from crossbias.train.run import Run
@@ -30,6 +31,8 @@ STEPS: dict[str, tuple[Method, float]] = {
     "rebias": (ReBias(), 1.5),
     "lnl": (LNL(from_biased=False), 2.2),
     "lnl-color": (LNL(from_biased=False, target="color"), 2.2),
+    # One step makes an ensemble that is wrong about most samples, so that all have partners.
+    "ie": (IE(members=1, ensemble_length=1, reference_start=0, guidance_start=0), 4.0),
 }
 """Methods whose steady epoch of the final stage is measured, and how much it may cost."""
 

@@ -258,6 +258,22 @@ def test_a_subset_trains_with_indices_of_the_full_set(name, data, network):
 
 
 @every_method
+def test_a_class_without_conflicting_samples_is_trained_on(name, data, network, validation):
+    """Its groups are validated none the less."""
+    conflicting = (data.targets == 0) & (data.biases != 0)
+    part = data.subset(~conflicting)
+    recorder = Recorder()
+    result = crossbias.fit(
+        create_method(name), part, validation, network=network, config=CONFIG, progress=recorder
+    )
+    for key, value in result.network.state_dict().items():
+        assert value.isfinite().all(), key
+    last = recorder.records[-1]
+    found = torch.tensor([*last["losses"].values(), *last["validation"].values()])
+    assert found.isfinite().all()
+
+
+@every_method
 def test_the_config_file_names_the_method_and_what_it_consumed(name, data, network, tmp_path):
     method = create_method(name)
     crossbias.fit(method, data, network=network, config=CONFIG, folder=tmp_path / "run")

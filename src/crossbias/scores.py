@@ -119,6 +119,7 @@ def _accepted(
     table[rows] = acceptance(
         magnitude_score(norms[rows], target),
         direction_score(density, target, floor=floor),
+        target,
         balance=balance,
     )
     return table

@@ -28,15 +28,21 @@ def test_density_differences_beyond_any_floating_point_number_do_not_overflow():
 
 
 def test_the_ends_of_the_balance_are_one_score_alone():
-    magnitude = magnitude_score(torch.tensor([1.0, 3.0, 9.0]), torch.zeros(3, dtype=torch.int64))
+    target = torch.zeros(3, dtype=torch.int64)
+    magnitude = magnitude_score(torch.tensor([1.0, 3.0, 9.0]), target)
     direction = magnitude.flip(0)
-    torch.testing.assert_close(
-        acceptance(magnitude, direction, balance=0.0), torch.tensor([1 / 9, 1 / 3, 1]).double()
-    )
-    torch.testing.assert_close(
-        acceptance(magnitude, direction, balance=float("inf")),
-        torch.tensor([1, 1 / 3, 1 / 9]).double(),
-    )
+    for balance, expected in ((0.0, [1 / 9, 1 / 3, 1]), (float("inf"), [1, 1 / 3, 1 / 9])):
+        found = acceptance(magnitude, direction, target, balance=balance)
+        torch.testing.assert_close(found, torch.tensor(expected).double())
+
+
+def test_a_sample_fitted_exactly_gives_its_class_no_more_draws():
+    """Two classes alike but for one gradient that vanishes; the rare sample counts in both."""
+    norms = torch.tensor([0.1, 0.1, 5.0, 0.1, 0.0, 5.0])
+    target = torch.tensor([0, 0, 0, 1, 1, 1])
+    magnitude = magnitude_score(norms, target)
+    found = acceptance(magnitude, magnitude, target, balance=0.0)
+    torch.testing.assert_close(found, norms.double() / 5)
 
 
 def rejection_sampler(probability: torch.Tensor, size: int) -> torch.Tensor:

@@ -1,9 +1,11 @@
 """end_terms against loops written from the paper's equations and the table of the release."""
 
+import itertools
 import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -100,6 +102,47 @@ def test_end_terms_gradient_is_that_of_their_values(variant: str) -> None:
         lambda features: end_terms(features, target, bias, variant=variant),
         draw(6, 3).requires_grad_(),
     )
+
+
+def released_by_masks(features: Tensor, target: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """The release's order of work: one mask for each bias, and for each class and two biases."""
+    unit = F.normalize(features, dim=1, eps=1e-12)
+    similarity = (unit @ unit.T).clamp(-1, 1)
+    values = bias.unique().tolist()
+    disentangling, entangling = features.new_zeros(()), features.new_zeros(())
+    same = mixed = 0
+    for b in values:
+        mask = ((bias == b)[:, None] & (bias == b)).tril(-1)
+        disentangling = disentangling + similarity[mask].sum().abs()
+        same += int(mask.sum())
+    for t, b, other in itertools.product(target.unique().tolist(), values, values):
+        if b < other:
+            rows, columns = (target == t) & (bias == b), (target == t) & (bias == other)
+            mask = (rows[:, None] & columns).tril(-1)
+            entangling = entangling + (1 + similarity[mask]).sum() / 2
+            mixed += int(mask.sum())
+    return disentangling / same, 1 - entangling / mixed
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_released_terms_and_gradients_on_batches_of_biased_mnist(seed: int) -> None:
+    """256 samples of ten classes, one of them in a color of another, as at a rho of .997."""
+    generator = torch.Generator().manual_seed(seed)
+    target = torch.randint(10, (256,), generator=generator)
+    bias = target.clone()
+    bias[100] = (target[100] + 1 + seed) % 10
+    features = draw(256, 128, seed=seed) + 3 * draw(10, 128, seed=99)[target]  # colors cluster
+    features.requires_grad_()
+
+    terms = end_terms(features, target, bias, variant="released")
+
+    expected = released_by_masks(features, target, bias)
+    torch.testing.assert_close(terms, expected)
+    assert terms[1] > 0  # the one sample has pairs
+    for term, twin in zip(terms, expected, strict=True):
+        (gradient,) = torch.autograd.grad(term, features, retain_graph=True)
+        (other,) = torch.autograd.grad(twin, features, retain_graph=True)
+        torch.testing.assert_close(gradient, other, rtol=1e-8, atol=1e-14)
 
 
 @pytest.mark.parametrize("variant", ["paper", "released"])

@@ -58,28 +58,32 @@ def direction_score(log_density: Tensor, target: Tensor, *, floor: float) -> Ten
     return _by_class(log_density.double(), target, normalized)
 
 
-def acceptance(magnitude: Tensor, direction: Tensor, *, balance: float) -> Tensor:
+def acceptance(magnitude: Tensor, direction: Tensor, target: Tensor, *, balance: float) -> Tensor:
     r"""Sampling probability of PGD (ICLR 2022 submission), section 4.2.
 
     With the weighted harmonic mean of the two scores,
 
     .. math:: S(i) = \frac{1 + \lambda}{1/M(i) + \lambda/D(i)}, \qquad
-        p_s(i) = \frac{\min_j S(j)}{S(i)}.
+        p_s(i) = \frac{\min_j S(j)}{S(i)}
 
-    The formula of S is reconstructed: the text names a harmonic mean and a balance of 0 for the
-    magnitude alone. Drawing uniformly and accepting with :math:`p_s` (Algorithm 1) is drawing in
-    proportion to :math:`p_s`.
+    with the minimum over the samples of i's class. The formula of S is reconstructed: the text
+    names a harmonic mean and a balance of 0 for the magnitude alone. It says that the score "is
+    computed for each class separately", and C is taken to be so too: scores are shares of a class,
+    and with one C for all, a class with a few samples fitted almost exactly, whose share is
+    large, would take most draws. Drawing uniformly and accepting with :math:`p_s` (Algorithm 1) is
+    drawing in proportion to :math:`p_s`.
 
     Args:
         magnitude: ``(n,)`` log M.
         direction: ``(n,)`` log D.
+        target: ``(n,)`` class numbers.
         balance: The paper's lambda: 0 for the magnitude alone, infinity for the direction alone.
 
     Returns:
-        ``(n,)`` probabilities in (0, 1], float64.
+        ``(n,)`` probabilities in (0, 1], float64; each class has a sample of probability 1.
 
-    >>> equal = torch.tensor([0.5, 0.5]).log()
-    >>> acceptance(torch.tensor([0.75, 0.25]).log(), equal, balance=0.0)
+    >>> equal, target = torch.tensor([0.5, 0.5]).log(), torch.tensor([0, 0])
+    >>> acceptance(torch.tensor([0.75, 0.25]).log(), equal, target, balance=0.0)
     tensor([0.3333, 1.0000], dtype=torch.float64)
     """
     magnitude, direction = magnitude.double(), direction.double()
@@ -88,7 +92,7 @@ def acceptance(magnitude: Tensor, direction: Tensor, *, balance: float) -> Tenso
     else:
         weight = torch.tensor(balance, dtype=torch.float64).log()  # -inf for 0
         score = -torch.logaddexp(-magnitude, weight - direction)  # log S up to a constant
-    return (score.min() - score).exp()
+    return _by_class(score, target, lambda own: (own.min() - own).exp())
 
 
 def _by_class(values: Tensor, target: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
