@@ -208,14 +208,20 @@ def test_guidance_maps_are_shown_under_their_pictures(write_run: WriteRun) -> No
 
 
 def test_regularizers_and_bias_negative_scores_have_axes_of_their_own(parse: Parse) -> None:
-    losses = {"loss": 2.0, "hsic": 1e-4, "score_aligned": -1.0, "score_conflicting": 1.0}
+    losses = {
+        "loss": 2.0,
+        "entangling": 0.1,
+        "hsic": 1e-4,
+        "score_aligned": -1.0,
+        "score_conflicting": 1.0,
+    }
     log = [Epoch("final", number, 1.0, losses, {"accuracy": 0.5}) for number in (1, 2)]
     texts = [text.text for text in parse(learning_curves("a", log, 0)).find("text")]
-    assert {"loss", "terms", "BN score", "validation"} <= set(texts)
+    assert {"loss", "terms", "HSIC", "BN score", "validation"} <= set(texts)
     assert {"hsic", "aligned", "conflicting"} <= set(texts)
     plain = [epoch._replace(losses={"loss": 1.0}) for epoch in log]
     texts = [text.text for text in parse(learning_curves("a", plain, 0)).find("text")]
-    assert not {"terms", "BN score"} & set(texts)
+    assert not {"terms", "HSIC", "BN score"} & set(texts)
 
 
 def test_five_series_differ_in_color_dashes_and_mark() -> None:
