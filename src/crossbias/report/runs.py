@@ -60,7 +60,9 @@ class RunFolder:
         """The method as a reader knows it: by its paper, or by its name where none is given."""
         if self.method == "erm":
             return "Plain training (ERM)"
-        return str(self.config.get("paper") or self.method)
+        title = str(self.config.get("paper") or self.method)
+        inner = self.config["method"].get("inner")
+        return f"{title}, then {inner.get('name')}" if isinstance(inner, dict) else title
 
     @property
     def bias(self) -> str | None:
