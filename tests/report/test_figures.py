@@ -100,6 +100,12 @@ def test_curves_show_every_loss_and_score_by_name(parse: Parse) -> None:
     assert "final" not in texts  # a single stage needs no name
 
 
+def test_one_epoch_has_one_tick(parse: Parse) -> None:
+    texts = [text.text for text in parse(learning_curves("run", epochs([0.5]), 0)).find("text")]
+    assert "1" in texts
+    assert not {"0.5", "0.8", "1.0", "1.1"} & set(texts[-4:])
+
+
 def test_curves_of_stages_are_named_and_not_joined(parse: Parse) -> None:
     log = epochs([0.5, 0.4], "biased") + epochs([0.9, 0.8], "final")
     figure = learning_curves("run", log, 0)

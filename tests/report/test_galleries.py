@@ -112,10 +112,12 @@ def test_confusions_under_one_color_show_the_color_as_a_column(
         np.testing.assert_array_equal(confusion(run, f"test-color-{color}"), expected)
     figure = confusion_matrices("ERM", run, 0)
     assert told(figure, parse) == (
-        "ERM: answers by class under one color at a time; accuracy: 0 33.3%, 1 33.3%, 2 33.3%"
+        "ERM: answers by class under one color at a time; accuracy: red 33.3%, green 33.3%, blue 33.3%"
     )
     texts = [text.text for text in parse(figure).find("text")]
-    assert {"0, n = 90", "1, n = 90", "2, n = 90", "answer", "class"} <= set(texts)
+    assert {"red, n = 90", "green, n = 90", "blue, n = 90", "answer", "class"} <= set(texts)
+    mixed = replace(run, predictions=dict.fromkeys(["test-color-0"], run.predictions["test"]))
+    assert "accuracy: 0 33.3%" in told(confusion_matrices("ERM", mixed, 0), parse)
 
 
 def test_a_class_that_is_absent_has_no_row_in_a_confusion(write_run: WriteRun) -> None:

@@ -48,7 +48,7 @@ def learning_curves(name: str, log: Sequence[Epoch], number: int) -> Markup:
             _name_stages(grid[0], log)
         grid[-1].set_xlabel("epoch")
         grid[-1].set_xlim(0.5, max(len(log), 1) + 0.5)
-        grid[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+        grid[-1].xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         return inline(figure, f"{name}: {_description(log)}")
 
 
