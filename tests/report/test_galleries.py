@@ -112,7 +112,8 @@ def test_confusions_under_one_color_show_the_color_as_a_column(
         np.testing.assert_array_equal(confusion(run, f"test-color-{color}"), expected)
     figure = confusion_matrices("ERM", run, 0)
     assert told(figure, parse) == (
-        "ERM: answers by class under one color at a time; accuracy: red 33.3%, green 33.3%, blue 33.3%"
+        "ERM: answers by class under one color at a time; accuracy: red 33.3%, green 33.3%, "
+        "blue 33.3%"
     )
     texts = [text.text for text in parse(figure).find("text")]
     assert {"red, n = 90", "green, n = 90", "blue, n = 90", "answer", "class"} <= set(texts)
