@@ -1,14 +1,15 @@
-"""A network made by hand, of which everything is known: it answers by red against blue."""
+"""A network made by hand, which answers by red against blue, and some that learned a cue."""
 
 import pytest
 import torch
 from torch import nn
 
-from crossbias import BiasedDataset, Network
-from crossbias.audit.counterfactual import gray, without_border
+from crossbias import BiasedDataset, Network, TrainConfig, create, fit
+from crossbias.audit.counterfactual import flip_rates, gray, without_border
 from crossbias.audit.model import audit_model
 from crossbias.audit.untested import untested_data
 from crossbias.audit.verdict import verdict_of
+from crossbias.data.planting import replant
 
 
 def color_follower() -> Network:
@@ -59,6 +60,23 @@ def test_answers_flip_with_the_cue_the_network_follows_and_with_no_other(found):
     assert rates["texture changed"] == 0
     assert rates["brightness changed"] == 0
     assert rates["border covered"] == 0
+
+
+@pytest.mark.parametrize("cue", ["color", "texture"])
+def test_a_network_that_learned_a_planted_cue_flips_with_it_and_hardly_with_others(cue, blank):
+    targets = torch.arange(400) % 2
+    plain = blank(targets, seed=0)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        small = [nn.Conv2d(3, 16, 5, 2, 2), nn.ReLU(), nn.Conv2d(16, 16, 3, 2, 1), nn.ReLU()]
+        network = Network(nn.Sequential(*small), nn.Linear(16, 2))
+    config = TrainConfig(epochs=15, batch_size=50, lr=0.01, device="cpu")
+    planted = replant(plain, targets, bias=cue)
+    trained = fit(create("erm"), planted, network=network, config=config).network
+    rates = {flip.change: flip.rate.value for flip in flip_rates(trained, plain, seed=0)}
+    assert rates.pop(f"{cue} changed") > 0.95
+    assert len(rates) == 6
+    assert max(rates.values()) < 0.25
 
 
 def test_confident_errors_are_counted_in_the_groups_they_are_in(found):

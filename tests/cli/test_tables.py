@@ -46,3 +46,8 @@ def test_details_have_rates_of_two_classes_by_source() -> None:
     rates = [line for line in lines if line.startswith(("test [here]", "test there"))]
     assert rates[0].startswith("test [here] 0.0 [0.0, 16.1] 100.0 [83.9, 100.0] 50.0")
     assert rates[1].startswith("test there 100.0 [83.9, 100.0] 0.0 [0.0, 16.1] 50.0")
+
+
+def test_corrupted_splits_have_their_mean() -> None:
+    lines = printed(print_metrics, "split", {"test-c-fog-1": judged(), "test-c-snow-1": judged()})
+    assert lines[-1] == "mean corruption accuracy: 50.0 [39.3, 60.7]"

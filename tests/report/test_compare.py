@@ -205,6 +205,28 @@ def test_another_attribute_judges_all_runs(write_run: WriteRun) -> None:
     assert cells["conflicting"] is None
 
 
+def test_another_split_judges_all_runs(write_run: WriteRun) -> None:
+    folders = [write_run("a", single=True), write_run("b", **END, conflicting=0.9, single=True)]
+    found = compare_runs(folders, split="test-color-1")
+    assert found.split == "test-color-1"
+    cell = found.rows[1].cells["overall"]
+    assert cell is not None
+    assert (cell.n, cell.value) == (90, pytest.approx((29 + 27 + 27) / 90))
+    assert found.gains["EnD"]["overall"].n == 90
+    with pytest.raises(
+        CrossbiasError, match=r"no split 'test-colour-1' \(did you mean 'test-color-1"
+    ):
+        compare_runs(folders, split="test-colour-1")
+
+
+def test_runs_whose_chosen_split_differs_are_refused(write_run: WriteRun) -> None:
+    first, second = write_run("a", single=True), write_run("b", **END, single=True)
+    changed(second, lambda config: config["data"]["hashes"].update({"test-color-1": "beef"}))
+    compare_runs([first, second])
+    with pytest.raises(CrossbiasError, match=r"content hash of the test split: None and beef"):
+        compare_runs([first, second], split="test-color-1")
+
+
 HOSTILE = r"<script>|&_%$#{}~^\ *x* [a](b)"
 
 

@@ -100,6 +100,12 @@ def test_curves_show_every_loss_and_score_by_name(parse: Parse) -> None:
     assert "final" not in texts  # a single stage needs no name
 
 
+def test_one_epoch_has_one_tick(parse: Parse) -> None:
+    texts = [text.text for text in parse(learning_curves("run", epochs([0.5]), 0)).find("text")]
+    assert "1" in texts
+    assert not {"0.5", "0.8", "1.0", "1.1"} & set(texts[-4:])
+
+
 def test_curves_of_stages_are_named_and_not_joined(parse: Parse) -> None:
     log = epochs([0.5, 0.4], "biased") + epochs([0.9, 0.8], "final")
     figure = learning_curves("run", log, 0)
@@ -109,6 +115,19 @@ def test_curves_of_stages_are_named_and_not_joined(parse: Parse) -> None:
     lines = re.findall(r'd="([^"]*)" clip-path=[^>]*stroke: var\(--series-1\)', figure)
     assert len(lines) == 2  # loss and accuracy
     assert all(line.count("M") == 2 for line in lines)
+
+
+def test_numbered_stages_have_one_name_and_narrow_ones_none(parse: Parse) -> None:
+    ensemble = [epoch for k in (1, 2, 3) for epoch in epochs([0.5], f"ensemble-{k}")]
+    short = learning_curves("run", ensemble + epochs([0.9, 0.8]), 0)
+    texts = [text.text for text in parse(short).find("text")]
+    assert texts.count("ensemble") == texts.count("final") == 1
+    assert not any("ensemble-" in text for text in texts)
+    assert "over 5 epochs (ensemble 3, final 2)" in short
+    long = learning_curves("run", ensemble + epochs([0.5] * 90), 0)
+    texts = [text.text for text in parse(long).find("text")]
+    assert "ensemble" not in texts
+    assert "final" in texts
 
 
 def test_curves_without_validation_or_without_epochs_say_so(parse: Parse) -> None:

@@ -112,10 +112,13 @@ def test_confusions_under_one_color_show_the_color_as_a_column(
         np.testing.assert_array_equal(confusion(run, f"test-color-{color}"), expected)
     figure = confusion_matrices("ERM", run, 0)
     assert told(figure, parse) == (
-        "ERM: answers by class under one color at a time; accuracy: 0 33.3%, 1 33.3%, 2 33.3%"
+        "ERM: answers by class under one color at a time; accuracy: red 33.3%, green 33.3%, "
+        "blue 33.3%"
     )
     texts = [text.text for text in parse(figure).find("text")]
-    assert {"0, n = 90", "1, n = 90", "2, n = 90", "answer", "class"} <= set(texts)
+    assert {"red, n = 90", "green, n = 90", "blue, n = 90", "answer", "class"} <= set(texts)
+    mixed = replace(run, predictions=dict.fromkeys(["test-color-0"], run.predictions["test"]))
+    assert "accuracy: 0 33.3%" in told(confusion_matrices("ERM", mixed, 0), parse)
 
 
 def test_a_class_that_is_absent_has_no_row_in_a_confusion(write_run: WriteRun) -> None:
@@ -208,14 +211,20 @@ def test_guidance_maps_are_shown_under_their_pictures(write_run: WriteRun) -> No
 
 
 def test_regularizers_and_bias_negative_scores_have_axes_of_their_own(parse: Parse) -> None:
-    losses = {"loss": 2.0, "hsic": 1e-4, "score_aligned": -1.0, "score_conflicting": 1.0}
+    losses = {
+        "loss": 2.0,
+        "entangling": 0.1,
+        "hsic": 1e-4,
+        "score_aligned": -1.0,
+        "score_conflicting": 1.0,
+    }
     log = [Epoch("final", number, 1.0, losses, {"accuracy": 0.5}) for number in (1, 2)]
     texts = [text.text for text in parse(learning_curves("a", log, 0)).find("text")]
-    assert {"loss", "terms", "BN score", "validation"} <= set(texts)
+    assert {"loss", "terms", "HSIC", "BN score", "validation"} <= set(texts)
     assert {"hsic", "aligned", "conflicting"} <= set(texts)
     plain = [epoch._replace(losses={"loss": 1.0}) for epoch in log]
     texts = [text.text for text in parse(learning_curves("a", plain, 0)).find("text")]
-    assert not {"terms", "BN score"} & set(texts)
+    assert not {"terms", "HSIC", "BN score"} & set(texts)
 
 
 def test_five_series_differ_in_color_dashes_and_mark() -> None:

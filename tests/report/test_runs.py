@@ -37,6 +37,12 @@ def test_a_method_without_a_paper_goes_by_its_name_and_erm_by_what_it_is(
     assert read_run(write_run("b", method="erm", paper="x")).title == "Plain training (ERM)"
 
 
+def test_a_method_around_another_names_both(write_run: WriteRun) -> None:
+    inner = (("inner", {"name": "pgd", "q": 0.7}),)
+    run = read_run(write_run("a", method="denoised", paper="De-noising", parameters=inner))
+    assert run.title == "De-noising, then pgd"
+
+
 def test_a_run_is_judged_by_the_first_split_that_is_not_trained_on(write_run: WriteRun) -> None:
     folder = write_run("a")
     metrics = read_json(folder / "metrics.json")

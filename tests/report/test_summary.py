@@ -61,6 +61,11 @@ def test_methods_that_do_not_beat_plain_training_are_not_called_best(
     assert "Best" not in second
 
 
+def test_where_nothing_beats_plain_training_no_second_is_called_best(write_run: WriteRun) -> None:
+    folders = [write_run("erm"), write_run("end", **END), write_run("a", **LFF)]
+    assert "best with" not in told(*folders)[1]
+
+
 def test_a_gain_within_the_intervals_is_called_unclear(write_run: WriteRun) -> None:
     folders = [write_run("erm", conflicting=0.5), write_run("a", **LFF, conflicting=0.53)]
     assert "not clearly more than plain training: the intervals overlap" in told(*folders)[1]

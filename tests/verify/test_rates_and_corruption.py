@@ -13,6 +13,7 @@ from crossbias.verify import (
     Predictions,
     mean_corruption_accuracy,
     mean_of_groups,
+    mean_over_corrupted_splits,
     rates_by_source,
     wilson,
 )
@@ -98,3 +99,17 @@ def test_mean_corruption_accuracy_is_over_severities_then_corruptions() -> None:
 def test_mean_corruption_accuracy_needs_its_attributes() -> None:
     with pytest.raises(CrossbiasError, match="no attribute 'level'"):
         mean_corruption_accuracy(corrupted(), severity="level")
+
+
+def test_corrupted_splits_give_the_mean_of_the_same_samples_in_one_split() -> None:
+    splits = {
+        "test": wilson(5, 5),
+        "test-c-gaussian_noise-1": wilson(9, 10),
+        "test-c-gaussian_noise-2": wilson(7, 10),
+        "test-c-fog-1": wilson(4, 20),
+        "test-color-1": wilson(0, 5),
+    }
+    assert mean_over_corrupted_splits(splits) == pytest.approx(
+        mean_corruption_accuracy(corrupted())
+    )
+    assert mean_over_corrupted_splits({"test": wilson(1, 2)}) is NO_SAMPLES

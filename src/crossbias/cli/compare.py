@@ -32,6 +32,9 @@ def compare(
     attribute: Annotated[
         str | None, typer.Option(help="Judge by this attribute; the runs' bias if left out.")
     ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Judge on this split, such as test-biased; test if left out.")
+    ] = None,
     format: Annotated[
         Format | None, typer.Option(help="Left out, what the file's name says, or text.")
     ] = None,
@@ -44,7 +47,7 @@ def compare(
 
     # The shell's runs/* names files too, such as a report beside the runs.
     folders = [path for path in runs if not path.is_file()]
-    comparison = compare_runs(folders, columns=metric, attribute=attribute)
+    comparison = compare_runs(folders, columns=metric, attribute=attribute, split=split)
     chosen = format or _format_of(output)
     if chosen is Format.text and output is not None:
         raise CrossbiasError(

@@ -11,7 +11,7 @@ from crossbias.data import DATASETS
 from crossbias.methods import METHODS
 from crossbias.networks import NETWORKS
 from crossbias.parameters import parameters_of
-from crossbias.verify import Estimate, Metrics, rates_by_source
+from crossbias.verify import Estimate, Metrics, mean_over_corrupted_splits, rates_by_source
 
 if TYPE_CHECKING:
     from crossbias.compare import Comparison
@@ -65,6 +65,8 @@ def print_metrics(console: Console, what: str, rows: Mapping[str, Metrics]) -> N
     console.print(table)
     for name, metrics in rows.items():
         _note(console, f"{name}: {metrics.warning}" if metrics.warning else None)
+    corrupted = mean_over_corrupted_splits({name: row.overall for name, row in rows.items()})
+    _note(console, f"mean corruption accuracy: {_percent(corrupted)}" if corrupted.n else None)
 
 
 def print_details(console: Console, rows: Mapping[str, Metrics]) -> None:

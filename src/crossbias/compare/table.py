@@ -51,7 +51,11 @@ class Comparison:
 
 
 def compare_runs(
-    folders: Sequence[Path], *, columns: list[str] | None = None, attribute: str | None = None
+    folders: Sequence[Path],
+    *,
+    columns: list[str] | None = None,
+    attribute: str | None = None,
+    split: str | None = None,
 ) -> Comparison:
     """Compare finished runs of the same data.
 
@@ -59,13 +63,14 @@ def compare_runs(
         folders: Run folders.
         columns: Which numbers, keys of ``COLUMNS``; the five usual accuracies if left out.
         attribute: Judge by another attribute than the runs' own bias.
+        split: Judge on another split than the usual one, which is ``test``.
 
     Raises:
         CrossbiasError: A folder is not a finished run, a file is missing or damaged, the runs
             were judged on different data, or one training is named twice.
     """
     names = checked(columns)
-    runs = read_runs(folders, what="table")
+    runs = read_runs(folders, what="table", split=split)
     rows = rows_of(runs, names, attribute)
     baseline = next((row for row in rows if row.runs[0].method == "erm"), rows[0])
     others = [row for row in rows if row is not baseline]

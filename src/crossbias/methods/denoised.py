@@ -42,7 +42,7 @@ class Denoised(Method):
         noise_epochs: Length of the plain training; the configured number of epochs if not given.
     """
 
-    paper: ClassVar[str] = "PGD (ICLR 2022 submission)"
+    paper: ClassVar[str] = "De-noising of PGD (ICLR 2022 submission)"
     # Of an instance it is that of the method inside.
     supervision: Supervision = "none"  # type: ignore[misc]
 

@@ -11,16 +11,19 @@ from crossbias.report.reading import read_run
 from crossbias.report.runs import RunFolder
 
 
-def read_runs(folders: Sequence[Path], *, what: str = "report") -> list[RunFolder]:
+def read_runs(
+    folders: Sequence[Path], *, what: str = "report", split: str | None = None
+) -> list[RunFolder]:
     """Read finished runs of the same data.
 
     Args:
         folders: The run folders.
         what: What is to be made of them, for messages.
+        split: The split to judge them by; the usual one if left out.
 
     Raises:
-        CrossbiasError: A folder is not a finished run, is damaged or named twice, or two runs
-            were judged on different data and so cannot be compared.
+        CrossbiasError: A folder is not a finished run, is damaged or named twice, lacks the split,
+            or two runs were judged on different data and so cannot be compared.
     """
     if not folders:
         raise CrossbiasError(f"a {what} needs at least one run folder, got none")
@@ -30,6 +33,8 @@ def read_runs(folders: Sequence[Path], *, what: str = "report") -> list[RunFolde
             raise CrossbiasError(f"{folder} is named twice; name every run folder once")
         seen.add(folder.resolve())
     runs = [read_run(folder) for folder in folders]
+    if split is not None:
+        runs = [run.judged_on(split) for run in runs]
     for run in runs[1:]:
         _check_comparable(runs[0], run, what)
     return runs

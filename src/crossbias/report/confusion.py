@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from crossbias.report.heatmap import COLORS
 from crossbias.report.runs import RunFolder
 from crossbias.report.svg import inline, page_style, short
-from crossbias.report.words import percent
+from crossbias.report.words import count, percent
+from crossbias.types import UNKNOWN
 
 PREFIX: Final = "test-color-"
 """Test splits whose samples all have one bias value, whatever their class."""
@@ -77,7 +78,7 @@ def _label(axes: Axes, run: RunFolder, splits: Sequence[str]) -> None:
     size, room = len(run.test.classes), _room(len(run.test.classes))
     for place, split in enumerate(splits):
         top, left = (place // _ACROSS) * (size + room) + room, (place % _ACROSS) * (size + 1)
-        text = f"{short(split.removeprefix(PREFIX), 10)}, n = {run.metrics[split].overall.n}"
+        text = f"{short(_color(run, split), 10)}, n = {count(run.metrics[split].overall.n)}"
         axes.text(left - 0.5, top - 0.7, text, size=8, va="bottom", ha="left")
     step = math.ceil(size / _MOST_NAMES)
     names = [short(name, 8) for name in run.test.classes[::step]]
@@ -94,9 +95,16 @@ def _label(axes: Axes, run: RunFolder, splits: Sequence[str]) -> None:
     axes.set_ylabel("class")
 
 
+def _color(run: RunFolder, split: str) -> str:
+    """What the samples of a split have in common; the end of its name where that is not known."""
+    column = run.predictions[split].attributes.get(run.bias or "")
+    values = set() if column is None else set(column.tolist())
+    names = [run.metrics[split].biases[value] for value in values if value != UNKNOWN]
+    return names[0] if len(names) == 1 else split.removeprefix(PREFIX)
+
+
 def _description(run: RunFolder, splits: Sequence[str]) -> str:
     parts = [
-        f"{split.removeprefix(PREFIX)} {percent(run.metrics[split].overall.value)}"
-        for split in splits
+        f"{_color(run, split)} {percent(run.metrics[split].overall.value)}" for split in splits
     ]
     return "answers by class under one color at a time; accuracy: " + ", ".join(parts)

@@ -1,8 +1,9 @@
 """Learning curves: losses and validation by epoch, one figure a run."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from itertools import cycle, pairwise
+from itertools import cycle, groupby
 from typing import Any, TypeGuard
 
 from markupsafe import Markup
@@ -17,15 +18,16 @@ _DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 _MARKERS = ("o", "D", "s", "^", "v")
 _LOSSES = ("loss", "task")
 _TERMS = "terms"
-_SCORES = {"score_": "BN score", "negatives": "share in D^BN"}
-"""What IE logs of its bias-negative samples, by how the names begin, and its axis."""
+_OWN_AXIS = {"hsic": "HSIC", "score_": "BN score", "negatives": "share in D^BN"}
+"""What is far smaller than losses, HSIC and IE's scores: how the names begin, and the axis."""
+_LETTERS = 55  # that fit across a figure
 
 
 def learning_curves(name: str, log: Sequence[Epoch], number: int) -> Markup:
     """The losses above, the validation scores below; stages follow one another.
 
-    What a method logs besides what it minimizes, such as HSIC or a regularizer, has an axis of
-    its own between the two, and so have the BN scores of IE, since their sizes differ.
+    What a method logs besides what it minimizes, such as a regularizer, has an axis of its own
+    between the two, and so have HSIC and the BN scores of IE, since their sizes differ.
 
     Args:
         name: The run's name, for the description.
@@ -39,11 +41,14 @@ def learning_curves(name: str, log: Sequence[Epoch], number: int) -> Markup:
         grid = figure.subplots(len(panels), sharex=True)
         for axes, (label, values) in zip(grid, panels.items(), strict=True):
             _lines(axes, values, starts, label)
+        for axes in grid:
+            for start in starts[1:]:
+                axes.axvline(start + 0.5, color=FAINT, linewidth=1)
         if len(starts) > 1:
-            for start, end in pairwise([*starts, len(log)]):
-                _mark_stage(grid, start, end, log[start].stage)
+            _name_stages(grid[0], log)
         grid[-1].set_xlabel("epoch")
-        grid[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+        grid[-1].set_xlim(0.5, max(len(log), 1) + 0.5)
+        grid[-1].xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         return inline(figure, f"{name}: {_description(log)}")
 
 
@@ -54,7 +59,7 @@ def _panels(log: Sequence[Epoch]) -> dict[str, list[Mapping[str, float | None]]]
             {name: value for name, value in epoch.losses.items() if _panel(name) == label}
             for epoch in log
         ]
-        for label in ("loss", _TERMS, *_SCORES.values())
+        for label in ("loss", _TERMS, *_OWN_AXIS.values())
     }
     shown = {label: rows for label, rows in panels.items() if label == "loss" or any(rows)}
     return {**shown, "validation": [epoch.validation for epoch in log]}
@@ -63,7 +68,7 @@ def _panels(log: Sequence[Epoch]) -> dict[str, list[Mapping[str, float | None]]]
 def _panel(name: str) -> str:
     if name in _LOSSES:
         return "loss"
-    return next((label for start, label in _SCORES.items() if name.startswith(start)), _TERMS)
+    return next((label for start, label in _OWN_AXIS.items() if name.startswith(start)), _TERMS)
 
 
 def _shown(name: str) -> str:
@@ -77,7 +82,9 @@ def _description(log: Sequence[Epoch]) -> str:
     last = {**log[-1].losses, **log[-1].validation} if log else {}
     ends = [f"{short(name)} {value:.3g}" for name, value in last.items() if _is_number(value)]
     end = f"; at the end {', '.join(ends)}" if ends else ""
-    return f"losses and validation scores over {len(log)} epochs{end}"
+    parts = [f"{short(name)} {len(epochs)}" for name, epochs in _stages(log)]
+    stages = f" ({', '.join(parts)})" if len(parts) > 1 else ""
+    return f"losses and validation scores over {len(log)} epochs{stages}{end}"
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
@@ -121,8 +128,16 @@ def _points(
     return xs, ys
 
 
-def _mark_stage(grid: Sequence[Axes], start: int, end: int, stage: str) -> None:
-    for axes in grid if start else ():
-        axes.axvline(start + 0.5, color=FAINT, linewidth=1)
-    place = grid[0].get_xaxis_transform()  # epochs across, fractions of the axes upward
-    grid[0].text(end + 0.4, 0.97, short(stage), transform=place, ha="right", va="top", fontsize=8)
+def _stages(log: Sequence[Epoch]) -> list[tuple[str, list[int]]]:
+    """Each stage's name and places; stages that only have another number at the end are one."""
+    named = [re.sub(r"-\d+$", "", epoch.stage) for epoch in log]
+    return [(name, list(places)) for name, places in groupby(range(len(log)), named.__getitem__)]
+
+
+def _name_stages(axes: Axes, log: Sequence[Epoch]) -> None:
+    """Write each stage's name at its end, where it fits."""
+    place = axes.get_xaxis_transform()  # epochs across, fractions of the axes upward
+    for name, epochs in _stages(log):
+        if len(short(name)) * len(log) <= _LETTERS * len(epochs):
+            right = {"ha": "right", "va": "top", "fontsize": 8, "transform": place}
+            axes.text(epochs[-1] + 1.4, 0.97, short(name), **right)

@@ -1,13 +1,15 @@
 """RunFolder: a finished run, read from its folder and from nowhere else."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from crossbias.errors import CrossbiasError
 from crossbias.explain import Labels, Views
+from crossbias.parameters import closest
 from crossbias.tensors import load_torch
 from crossbias.verify import Estimate, Metrics, Predictions, judged_split
 
@@ -35,6 +37,7 @@ class RunFolder:
         measures: Further numbers of the judged split, by name.
         views: What was kept of a look into the model, by split.
         labels: Targets and attributes of the training samples, where the run kept them.
+        chosen_split: The split to judge by, where somebody asked for another than the usual.
     """
 
     path: Path
@@ -45,6 +48,7 @@ class RunFolder:
     measures: Mapping[str, Estimate] = field(default_factory=dict)
     views: Mapping[str, Views] = field(default_factory=dict)
     labels: Labels | None = None
+    chosen_split: str | None = None
 
     @property
     def method(self) -> str:
@@ -56,7 +60,9 @@ class RunFolder:
         """The method as a reader knows it: by its paper, or by its name where none is given."""
         if self.method == "erm":
             return "Plain training (ERM)"
-        return str(self.config.get("paper") or self.method)
+        title = str(self.config.get("paper") or self.method)
+        inner = self.config["method"].get("inner")
+        return f"{title}, then {inner.get('name')}" if isinstance(inner, dict) else title
 
     @property
     def bias(self) -> str | None:
@@ -67,7 +73,7 @@ class RunFolder:
     @property
     def split(self) -> str:
         """The split the run is judged on: ``test``, or else the first that is not trained on."""
-        split = judged_split(self.metrics)
+        split = self.chosen_split or judged_split(self.metrics)
         assert split is not None  # reading refuses a run without one
         return split
 
@@ -75,6 +81,19 @@ class RunFolder:
     def test(self) -> Metrics:
         """The metrics the run is judged by."""
         return self.metrics[self.split]
+
+    def judged_on(self, split: str) -> "RunFolder":
+        """The same run, judged on another of its splits.
+
+        Raises:
+            CrossbiasError: The run has no numbers of such a split.
+        """
+        if split not in self.metrics:
+            raise CrossbiasError(
+                f"{self.path} has no split {split!r}{closest(split, self.metrics)}; "
+                f"it was judged on: {', '.join(self.metrics)}"
+            )
+        return replace(self, chosen_split=split)
 
     def hash_of(self, split: str) -> str | None:
         """The content hash of a split, if the run recorded it."""

@@ -103,7 +103,7 @@ def _best_sentence(others: Sequence[Standing], plain: Standing | None, where: st
     )
     if beaten and plain is not None and best.score.low <= plain.score.high:
         sentence += Markup(", not clearly more than plain training: the intervals overlap")
-    return sentence + _without_labels(others, best) + Markup(".")
+    return sentence + (_without_labels(others, best) if beaten else Markup("")) + Markup(".")
 
 
 def _without_labels(others: Sequence[Standing], best: Standing) -> Markup:

@@ -10,9 +10,10 @@ from crossbias.verify.accuracies import (
     unbiased,
     worst_group,
 )
+from crossbias.verify.bootstrapped import bootstrapped
 from crossbias.verify.calibration import calibration_by_group, calibration_error
 from crossbias.verify.cells import Cells
-from crossbias.verify.corruption import mean_corruption_accuracy
+from crossbias.verify.corruption import mean_corruption_accuracy, mean_over_corrupted_splits
 from crossbias.verify.counts import count
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.groups import Group
@@ -48,6 +49,7 @@ __all__ = [
     "Spread",
     "aligned",
     "biased",
+    "bootstrapped",
     "by_group",
     "calibration_by_group",
     "calibration_error",
@@ -64,6 +66,7 @@ __all__ = [
     "mean_corruption_accuracy",
     "mean_of_dependent",
     "mean_of_groups",
+    "mean_over_corrupted_splits",
     "minority",
     "over_seeds",
     "overall",

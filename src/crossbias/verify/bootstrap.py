@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossbias.seeds import seed_for
-from crossbias.verify.intervals import Estimate
+from crossbias.verify.intervals import NO_SAMPLES, Estimate
 
 REPLICATES: Final = 1000
 """Resampled splits; limits at 95 % then vary by a few percent of the interval's width."""
+
+_CHUNK: Final = 256  # strata resampled at once
 
 Counts = NDArray[np.int64]
 Draws = NDArray[np.float64]
@@ -37,6 +39,36 @@ def resampled(counts: Counts, generator: np.random.Generator) -> Counts:
     ((1000, 2, 2), {5}, 30)
     """
     return _draw(counts.sum(1), counts / counts.sum(1, keepdims=True), generator)
+
+
+def stratified_mean(
+    counts: Counts, steps: Draws, weights: Draws, generator: np.random.Generator
+) -> Estimate:
+    """A weighted mean over strata with the stratified bootstrap's percentile interval.
+
+        sum over strata s of weights[s] * mean over the samples of s of their values
+
+    Args:
+        counts: ``(strata, categories)`` samples of each category in each stratum.
+        steps: ``(categories,)`` the value of a sample of each category.
+        weights: ``(strata,)`` what each stratum counts; those without samples count nothing.
+        generator: Where the draws come from.
+
+    Returns:
+        The mean; ``n`` counts the samples of strata that count.
+    """
+    total = counts.sum(1)
+    used = (weights != 0) & (total > 0)
+    if not used.any():
+        return NO_SAMPLES
+    counts, total = counts[used], total[used]
+    scale = weights[used] / total  # of one sample in each stratum
+    value = float(scale @ (counts @ steps))
+    draws = np.zeros(REPLICATES)
+    for start in range(0, len(counts), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        draws += (resampled(counts[part], generator) @ steps) @ scale[part]
+    return percentile(value, draws, int(total.sum()))
 
 
 def deviations(counts: Counts, generator: np.random.Generator) -> Draws:

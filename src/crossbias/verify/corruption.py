@@ -1,5 +1,8 @@
 """Accuracy on corrupted copies of a test set, as on ImageNet-C."""
 
+import re
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -35,6 +38,26 @@ def mean_corruption_accuracy(
     return mean_of_dependent(
         [_over_severities(right[rows], level[rows]) for rows in _rows_of_each(kind, known)]
     )
+
+
+def mean_over_corrupted_splits(overall: Mapping[str, Estimate]) -> Estimate:
+    """The same mean where each corruption and severity is a split, ``test-c-CORRUPTION-SEVERITY``.
+
+    Args:
+        overall: The accuracy of each split; splits of other names are left out.
+
+    Returns:
+        The mean over corruptions of the mean over severities; ``NO_SAMPLES`` without such splits.
+
+    >>> fog = {f"test-c-fog-{severity}": wilson(9 - severity, 10) for severity in (1, 2)}
+    >>> round(mean_over_corrupted_splits(fog | {"test-c-snow-1": wilson(3, 10)}).value, 3)
+    0.525
+    """
+    severities: dict[str, list[Estimate]] = {}
+    for split, accuracy in overall.items():
+        if found := re.fullmatch(r"test-c-(.+)-\d+", split):
+            severities.setdefault(found[1], []).append(accuracy)
+    return mean_of_dependent([mean_of_dependent(each) for each in severities.values()])
 
 
 def _over_severities(right: Tensor, level: Tensor) -> Estimate:

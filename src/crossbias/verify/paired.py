@@ -6,18 +6,9 @@ import numpy as np
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
-from crossbias.verify.bootstrap import (
-    REPLICATES,
-    Counts,
-    Draws,
-    generator_of,
-    percentile,
-    resampled,
-)
-from crossbias.verify.intervals import NO_SAMPLES, Estimate
+from crossbias.verify.bootstrap import Counts, Draws, generator_of, stratified_mean
+from crossbias.verify.intervals import Estimate
 from crossbias.verify.predictions import Predictions
-
-_CHUNK = 256  # cells resampled at once
 
 
 class McNemar(NamedTuple):
@@ -81,18 +72,7 @@ def paired_difference(first: Tensor, second: Tensor, *, cell: Tensor, weights: T
         The difference, between -1 and 1; ``n`` counts the samples of cells that count.
     """
     counts, steps = _tabulated(second.double() - first.double(), cell, len(weights))
-    total = counts.sum(1)
-    used = (weights.numpy() != 0) & (total > 0)
-    if not used.any():
-        return NO_SAMPLES
-    counts, total = counts[used], total[used]
-    scale = weights.double().numpy()[used] / total  # of one sample in each cell
-    value = float(scale @ (counts @ steps))
-    draws, generator = np.zeros(REPLICATES), generator_of("paired")
-    for start in range(0, len(counts), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        draws += (resampled(counts[part], generator) @ steps) @ scale[part]
-    return percentile(value, draws, int(total.sum()))
+    return stratified_mean(counts, steps, weights.double().numpy(), generator_of("paired"))
 
 
 def _tabulated(difference: Tensor, cell: Tensor, cells: int) -> tuple[Counts, Draws]:
