@@ -139,5 +139,5 @@ def _name_stages(axes: Axes, log: Sequence[Epoch]) -> None:
     place = axes.get_xaxis_transform()  # epochs across, fractions of the axes upward
     for name, epochs in _stages(log):
         if len(short(name)) * len(log) <= _LETTERS * len(epochs):
-            right = {"ha": "right", "va": "top", "fontsize": 8, "transform": place}
+            right: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": 8, "transform": place}
             axes.text(epochs[-1] + 1.4, 0.97, short(name), **right)
