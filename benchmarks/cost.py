@@ -31,7 +31,7 @@ STEPS: dict[str, tuple[Method, float]] = {
     "rebias": (ReBias(), 1.5),
     "lnl": (LNL(from_biased=False), 2.2),
     "lnl-color": (LNL(from_biased=False, target="color"), 2.2),
-    # One step makes an ensemble that is wrong about most samples, so that all have partners.
+    # An ensemble of one step is wrong about most samples: nearly every class has candidates.
     "ie": (IE(members=1, ensemble_length=1, reference_start=0, guidance_start=0), 4.0),
 }
 """Methods whose steady epoch of the final stage is measured, and how much it may cost."""
