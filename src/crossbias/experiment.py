@@ -14,7 +14,7 @@ from crossbias.registry import create_method
 from crossbias.storage import read_json
 from crossbias.train.config import TrainConfig
 from crossbias.train.fit import train_run
-from crossbias.train.folder import RunFolder
+from crossbias.train.folder import RunFolder, check_finished
 from crossbias.train.progress import Progress
 from crossbias.train.result import Result
 
@@ -154,11 +154,12 @@ _FOR_ALL = ("name", "seed", "root", "bias", "label_noise", "version")
 
 
 def load_trained(folder: Path) -> tuple[Experiment, Network]:
-    """The experiment and the trained network of a run folder."""
+    """The experiment and the trained network of the folder of a finished run."""
     experiment = Experiment.from_run(folder)
+    check_finished(folder)
     state = RunFolder(folder).load_network("model")
     if state is None:
-        raise CrossbiasError(f"{folder} has no trained model; finish the run first")
+        raise CrossbiasError(f"{folder} has no trained model; train the run again")
     network = experiment.recipe().build(experiment.split("train"))
     network.load_state_dict(state)
     return experiment, network.eval()

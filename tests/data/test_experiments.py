@@ -30,6 +30,11 @@ def test_a_run_folder_knows_how_its_data_was_made(tmp_path: Path) -> None:
     assert recorded["version"] == BiasedMNIST.version
     assert (recorded["rho"], recorded["seed"], recorded["label_noise"]) == (0.9, 2, 0.1)
     again, _ = load_trained(run)
+    (run / "done").unlink()
+    with pytest.raises(
+        CrossbiasError, match="not finished; finish it with: crossbias train --resum"
+    ):
+        load_trained(run)
     splits = ("train", "validation", *BiasedMNIST().test_splits)
     assert {split: again.split(split).hash for split in splits} == recorded["hashes"]
     expected = load("biased-mnist", "train", rho=0.9, seed=2, label_noise=0.1)

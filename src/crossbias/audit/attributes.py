@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from crossbias.audit.association import strength_of
-from crossbias.audit.folds import fitting_folds, num_present, stratified_folds, testable
+from crossbias.audit.attribute_alone import told_from_value
+from crossbias.audit.folds import num_present
 from crossbias.data.dataset import BiasedDataset
-from crossbias.seeds import generator_for, seed_for
+from crossbias.seeds import seed_for
 from crossbias.types import UNKNOWN
-from crossbias.verify import Estimate, count, wilson
+from crossbias.verify import Estimate
 
 _SMALLEST: Final = 5  # groups that are named
 
@@ -103,7 +104,7 @@ def _audited(data: BiasedDataset, name: str, permutations: int, seed: int) -> At
         targets, values, shape=shape, permutations=permutations,
         seed=seed_for(seed, "association", name),
     )  # fmt: skip
-    accuracy, balanced = _predicted(targets, values, shape, seed)
+    accuracy, balanced = told_from_value(targets, values, shape, seed)
     return AttributeFinding(
         **about,
         **strength._asdict(),
@@ -122,33 +123,3 @@ def _reason(targets: Tensor, values: Tensor) -> str:
     if num_present(targets) < 2:
         return "all samples with a known value are of one class"
     return ""
-
-
-def _predicted(
-    targets: Tensor, values: Tensor, shape: tuple[int, int], seed: int
-) -> tuple[Estimate | None, float | None]:
-    """Accuracy and balanced accuracy of the target told from the value alone, out of fold."""
-    usable = testable(targets)
-    targets, values = targets[usable], values[usable]
-    if num_present(targets) < 2:
-        return None, None
-    folds = fitting_folds(targets)
-    fold = stratified_folds(targets, folds=folds, generator=generator_for(seed, "folds"))
-    plain, balanced = torch.empty_like(targets), torch.empty_like(targets)
-    for number in range(folds):
-        train, test = fold != number, fold == number
-        cells = torch.bincount(
-            targets[train] * shape[1] + values[train], minlength=shape[0] * shape[1]
-        )
-        table = cells.view(shape).double()
-        sizes = table.sum(1, keepdim=True)
-        # The class's own size decides between equals, and for values that were never seen.
-        plain[test] = (table + 1e-6 * sizes / sizes.sum()).argmax(0)[values[test]]
-        balanced[test] = (table / sizes.clamp(min=1)).argmax(0)[values[test]]
-    right = int((plain == targets).sum())
-    confusion = count(
-        targets, torch.zeros_like(targets), balanced, num_classes=shape[0], num_biases=1
-    )[:, 0].double()
-    present = confusion.sum(1) > 0
-    recalls = confusion.diagonal()[present] / confusion.sum(1)[present]
-    return wilson(right, len(targets)), float(recalls.mean())

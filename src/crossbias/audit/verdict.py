@@ -4,30 +4,14 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from crossbias.audit.attributes import AttributeFinding
+from crossbias.audit.finding import Finding, alarming, percent, strength
 from crossbias.audit.model import ModelFinding
+from crossbias.audit.model_verdict import of_model, sum_up_model
 from crossbias.audit.permutation import ALARM
 from crossbias.audit.shortcuts import CueFinding
-from crossbias.verify import NO_SAMPLES, wilson
+from crossbias.verify import NO_SAMPLES
 
 _AS_GOOD: Final = 0.85  # of what the best cue solves; of such cues the one that sees least is named
-
-
-def percent(share: float) -> str:
-    """A share in words.
-
-    >>> percent(0.934)
-    '93 %'
-    """
-    return f"{100 * share:.0f} %"
-
-
-class Finding(NamedTuple):
-    """One thing that was found."""
-
-    kind: str  # attribute, cue or model
-    name: str
-    strength: str  # strong, moderate or weak
-    sentence: str
 
 
 class Verdict(NamedTuple):
@@ -50,19 +34,15 @@ def verdict_of(
     not_tested: Sequence[str],
 ) -> Verdict:
     """Judge what was found; p-values must be corrected already."""
-    data = [_attribute(found) for found in attributes if _alarming(found.p_corrected)]
+    data = [_attribute(found) for found in attributes if alarming(found.p_corrected)]
     data += [_cue(found) for found in _leading_first(cues)]
     everything: list[AttributeFinding | CueFinding] = [*attributes, *cues]
     tested = sum(found.p is not None for found in everything)
     parts = [_of_data(data, tested)]
-    about_model = _of_model(model) if model is not None else []
+    about_model = of_model(model) if model is not None else []
     if model is not None:
-        parts.append(_sum_up_model(about_model))
+        parts.append(sum_up_model(about_model))
     return Verdict(" ".join(parts), (*data, *about_model), tuple(not_tested))
-
-
-def _alarming(p: float | None) -> bool:
-    return p is not None and p <= ALARM
 
 
 def _leading_first(cues: Sequence[CueFinding]) -> list[CueFinding]:
@@ -71,7 +51,7 @@ def _leading_first(cues: Sequence[CueFinding]) -> list[CueFinding]:
     A cue that sees more also sees what a simpler one sees: a thumbnail has colors, a histogram
     counts the pixels of a mark. So of those about as good as the best, the first is named.
     """
-    found = [cue for cue in cues if _alarming(cue.p_corrected)]
+    found = [cue for cue in cues if alarming(cue.p_corrected)]
     if not found:
         return []
     best = max(cue.solved or 0.0 for cue in found)
@@ -86,7 +66,7 @@ def _cue(found: CueFinding) -> Finding:
         f"{found.name.capitalize()} alone ({found.what}) tells the class of {percent(right)} of "
         f"the images, classes counted equally; guessing would be right on {percent(chance)}."
     )
-    return Finding("cue", found.name, _strength(found.solved or 0.0), sentence)
+    return Finding("cue", found.name, strength(found.solved or 0.0), sentence)
 
 
 def _attribute(found: AttributeFinding) -> Finding:
@@ -100,11 +80,7 @@ def _attribute(found: AttributeFinding) -> Finding:
             f"; it alone predicts the class of {percent(found.accuracy.value)} of the samples, "
             f"where always answering the most frequent class is right on {percent(found.majority)}"
         )
-    return Finding("attribute", found.name, _strength(association.value), f"{sentence}.")
-
-
-def _strength(share: float) -> str:
-    return "strong" if share >= 0.5 else "moderate" if share >= 0.2 else "weak"
+    return Finding("attribute", found.name, strength(association.value), f"{sentence}.")
 
 
 def _of_data(findings: Sequence[Finding], tested: int) -> str:
@@ -126,43 +102,3 @@ def _of_data(findings: Sequence[Finding], tested: int) -> str:
 
 
 _ORDER: Final = ("weak", "moderate", "strong")
-
-
-def _of_model(model: ModelFinding) -> list[Finding]:
-    found = []
-    for feature in model.features:
-        if _alarming(feature.p_corrected):
-            value, control = feature.balanced_accuracy or 0.0, feature.control or 0.0
-            sentence = (
-                f"Its features still tell {feature.attribute!r}: a linear probe is right on "
-                f"{percent(value)}, on shuffled values on {percent(control)}."
-            )
-            share = (value - control) / max(1 - control, 1e-9)
-            found.append(Finding("model", feature.attribute, _strength(share), sentence))
-    for flip in model.flips:
-        if flip.rate.low > 0.1:
-            sentence = f"With the {flip.change}, {percent(flip.rate.value)} of its answers change."
-            found.append(Finding("model", flip.change, _strength(flip.rate.value), sentence))
-    return [*found, *_confident(model)]
-
-
-def _confident(model: ModelFinding) -> list[Finding]:
-    """The worst group, where its confident errors exceed the average even if groups are many."""
-    groups = model.confident_errors
-    if not groups:
-        return []
-    worst = max(groups, key=lambda group: group.errors.value)
-    errors, n = worst.errors.value, worst.errors.n
-    limit = wilson(round(errors * n), n, confidence=1 - ALARM / len(groups)).low
-    if limit <= model.overall_errors.value:
-        return []
-    where = f"class {worst.target!r}"
-    where += "" if worst.bias is None else f" with {worst.attribute} {worst.bias!r}"
-    sentence = f"It is confidently wrong on {percent(errors)} of the {n} samples of {where}."
-    return [Finding("model", "confident errors", _strength(errors), sentence)]
-
-
-def _sum_up_model(findings: Sequence[Finding]) -> str:
-    if not findings:
-        return "The model shows no sign of following any cue that was changed or probed."
-    return "The model: " + " ".join(finding.sentence for finding in findings[:3])

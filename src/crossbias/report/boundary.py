@@ -23,7 +23,7 @@ def decision_boundary(name: str, run: RunFolder, number: int) -> Markup | None:
     targets = run.predictions[run.split].target[views.rows]
     answers = views.boundary.answers.numpy()
     with page_style(f"boundary {number}"):
-        figure = Figure(figsize=(3.6, 3.6), layout="constrained")
+        figure = Figure(figsize=(3.6, 3.6))
         axes = figure.subplots()
         edges = [number + 0.5 for number in range(len(run.test.classes) - 1)]
         axes.imshow(

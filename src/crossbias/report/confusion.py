@@ -49,7 +49,7 @@ def confusion_matrices(name: str, run: RunFolder, number: int) -> Markup | None:
     tiles = _tiled([confusion(run, split) for split in splits])
     rows, across = math.ceil(len(splits) / _ACROSS), min(_ACROSS, len(splits))
     with page_style(f"confusion {number}"):
-        figure = Figure(figsize=(0.6 + 1.3 * across, 0.7 + 1.5 * rows), layout="constrained")
+        figure = Figure(figsize=(0.6 + 1.3 * across, 0.7 + 1.5 * rows))
         axes = figure.subplots()
         axes.imshow(tiles, cmap=COLORS, vmin=0, vmax=1, aspect="auto")
         _label(axes, run, splits)

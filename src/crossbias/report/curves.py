@@ -37,7 +37,7 @@ def learning_curves(name: str, log: Sequence[Epoch], number: int) -> Markup:
     starts = [x for x, epoch in enumerate(log) if x == 0 or log[x - 1].stage != epoch.stage]
     panels = _panels(log)
     with page_style(f"curves {number}"):
-        figure = Figure(figsize=(4.4, 0.3 + 1.7 * len(panels)), layout="constrained")
+        figure = Figure(figsize=(4.4, 0.3 + 1.7 * len(panels)))
         grid = figure.subplots(len(panels), sharex=True)
         for axes, (label, values) in zip(grid, panels.items(), strict=True):
             _lines(axes, values, starts, label)

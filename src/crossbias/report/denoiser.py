@@ -32,7 +32,7 @@ def denoiser_scatter(name: str, run: RunFolder, number: int) -> Markup | None:
     losses, entropies, delta = losses[rows].float(), entropies[rows].float(), float(threshold)
     kept = int((losses < delta * entropies).sum())
     with page_style(f"denoiser {number}"):
-        figure = Figure(figsize=(4.4, 3.2), layout="constrained")
+        figure = Figure(figsize=(4.4, 3.2))
         _draw(figure.subplots(), losses, entropies, delta)
         told = f"{kept} of {len(losses)} training samples are kept"
         return inline(figure, f"{name}: {told}, those with a loss below {delta:.3g} times entropy")

@@ -31,7 +31,7 @@ def feature_planes(name: str, run: RunFolder, number: int) -> Markup | None:
     if run.bias and bias is not None and bool((bias[views.rows] != UNKNOWN).any()):
         panels.append((run.bias, bias[views.rows], run.test.biases))
     with page_style(f"features {number}"):
-        figure = Figure(figsize=(3.6, 3.7 * len(panels)), layout="constrained")
+        figure = Figure(figsize=(3.6, 3.7 * len(panels)))
         grid = figure.subplots(len(panels), squeeze=False)
         for axes, (title, labels, names) in zip(grid.flat, panels, strict=True):
             scatter(axes, points, labels, names, title)

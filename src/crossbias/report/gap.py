@@ -20,7 +20,7 @@ def gap_chart(names: Sequence[str], tests: Sequence[Metrics]) -> Markup:
     with page_style("gap"):
         shown = [short(name, 32) for name in names]
         size = (2.9 + 0.065 * max(map(len, shown)), 0.7 + 0.32 * len(names))
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=size)
         axes = figure.subplots()
         for row, test in enumerate(tests):
             _gap(axes, row, test)

@@ -62,7 +62,7 @@ class HeatMap:
             description: For those who do not see it.
         """
         with page_style(salt):
-            figure = Figure(figsize=self._inches(), layout="constrained")
+            figure = Figure(figsize=self._inches())
             axes = figure.subplots()
             axes.imshow(
                 np.array(self.values), cmap=COLORS, vmin=0, vmax=self.highest, aspect="auto"

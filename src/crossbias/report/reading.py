@@ -11,6 +11,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.explain import Views, load_labels, load_views
 from crossbias.report.runs import Epoch, RunFolder
 from crossbias.storage import read_json
+from crossbias.train.folder import check_finished
 from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate, Metrics, Predictions, judged_split, load_predictions
 
@@ -29,11 +30,13 @@ def read_run(folder: Path) -> RunFolder:
             f"{folder} is not a run folder: it has no config.json; "
             f"name folders that `crossbias train --out FOLDER` wrote"
         )
-    if not (folder / "done").exists():
-        raise CrossbiasError(
-            f"the run in {folder} is not finished; "
-            f"finish it with: crossbias train --resume --out {folder}"
-        )
+    check_finished(folder)
+    for name in ("log.jsonl", "metrics.json", "predictions.npz"):
+        if not (folder / name).exists():
+            raise CrossbiasError(
+                f"{folder / name} does not exist, though the run is finished; put the file back, "
+                f"or train the run again"
+            )
     run = RunFolder(
         path=folder,
         config=_read_config(folder / "config.json"),
@@ -64,8 +67,6 @@ def _read_log(path: Path) -> tuple[Epoch, ...]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         return tuple(_epoch(json.loads(line)) for line in lines)
-    except FileNotFoundError:
-        raise CrossbiasError(f"{path} does not exist") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise CrossbiasError(f"{path} is damaged, it is not a training log: {error!r}") from error
 
@@ -76,8 +77,9 @@ def _epoch(line: Mapping[str, Any]) -> Epoch:
 
 
 def _read_metrics(path: Path) -> dict[str, Metrics]:
+    stored = read_json(path)
     try:
-        metrics = {split: Metrics.from_json(value) for split, value in read_json(path).items()}
+        metrics = {split: Metrics.from_json(value) for split, value in stored.items()}
     except (CrossbiasError, AttributeError) as error:
         raise CrossbiasError(f"{path} is damaged: {error}") from error
     if not set(metrics) - {"train", "validation"}:

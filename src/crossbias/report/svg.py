@@ -10,6 +10,7 @@ from typing import Any, Final
 import matplotlib
 from markupsafe import Markup
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 INK: Final = "#000001"
 FAINT: Final = "#000002"
@@ -64,6 +65,9 @@ def page_style(salt: str) -> Iterator[None]:
 
 def inline(figure: Figure, description: str) -> Markup:
     """The figure as an ``<svg>`` element; use inside ``page_style``."""
+    figure.set_dpi(72)  # SVG's own
+    # A figure with a layout engine is drawn twice by savefig: once only to measure it.
+    ConstrainedLayoutEngine().execute(figure)
     buffer = io.StringIO()
     empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(buffer, format="svg", metadata=empty)

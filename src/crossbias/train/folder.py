@@ -124,6 +124,18 @@ class RunFolder:
         return f", or continue it: {resume_command(self.path)}" if unfinished else ""
 
 
+def check_finished(path: Path) -> None:
+    """Refuse a run that was stopped before its end.
+
+    Raises:
+        CrossbiasError: The folder has no ``done``.
+    """
+    if not RunFolder(path).done.exists():
+        raise CrossbiasError(
+            f"the run in {path} is not finished; finish it with: {resume_command(path)}"
+        )
+
+
 def resume_command(path: Path) -> str:
     """How to continue the run in a folder.
 
