@@ -19,7 +19,7 @@ FAST = {"permutations": 99, "device": "cpu"}
 @pytest.fixture(autouse=True)
 def brief(monkeypatch):
     """The biased network is tested by itself."""
-    monkeypatch.setattr("crossbias.audit.suspects.STEPS", 4)
+    monkeypatch.setattr("crossbias.audit.easy_network.STEPS", 4)
 
 
 def vectors(samples=40, **changes) -> BiasedDataset:

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossbias import BiasedDataset
+from crossbias.audit.easy_network import find_suspects
 from crossbias.audit.pictures import contact_sheet, short, suspect_pictures
-from crossbias.audit.suspects import find_suspects, split, suspects_of
+from crossbias.audit.suspects import split, suspects_of
 from crossbias.data import load
 
 

@@ -7,13 +7,14 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from crossbias.audit.easy_network import find_suspects
 from crossbias.audit.evidence import evidence_of
 from crossbias.audit.folds import FOLDS, num_present
 from crossbias.audit.model import audit_model
 from crossbias.audit.permutation import ALARM
 from crossbias.audit.pictures import suspect_pictures
 from crossbias.audit.result import Audit
-from crossbias.audit.suspects import Suspects, find_suspects
+from crossbias.audit.suspects import Suspects
 from crossbias.audit.untested import untested_data, untested_findings
 from crossbias.audit.verdict import verdict_of
 from crossbias.data.dataset import BiasedDataset

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from crossbias.errors import CrossbiasError
 from crossbias.explain import Views, load_labels, load_views
+from crossbias.finished import check_finished
 from crossbias.report.runs import Epoch, RunFolder
 from crossbias.storage import read_json
-from crossbias.train.folder import check_finished
 from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate, Metrics, Predictions, judged_split, load_predictions
 

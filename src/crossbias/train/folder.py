@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.finished import resume_command
 from crossbias.storage import read_json, write_atomically, write_json
 from crossbias.tensors import load_torch
 
@@ -122,24 +123,3 @@ class RunFolder:
     def _resume(self) -> str:
         unfinished = self.config.exists() and not self.done.exists()
         return f", or continue it: {resume_command(self.path)}" if unfinished else ""
-
-
-def check_finished(path: Path) -> None:
-    """Refuse a run that was stopped before its end.
-
-    Raises:
-        CrossbiasError: The folder has no ``done``.
-    """
-    if not RunFolder(path).done.exists():
-        raise CrossbiasError(
-            f"the run in {path} is not finished; finish it with: {resume_command(path)}"
-        )
-
-
-def resume_command(path: Path) -> str:
-    """How to continue the run in a folder.
-
-    >>> resume_command(Path("runs/a"))
-    'crossbias train --resume --out runs/a'
-    """
-    return f"crossbias train --resume --out {path}"

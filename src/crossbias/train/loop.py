@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError, Diverged, Interrupted
+from crossbias.finished import resume_command
 from crossbias.methods.base import Method
 from crossbias.networks.network import has_batch_norm
 from crossbias.seeds import seed_for, seed_global
 from crossbias.train.checkpoint import load_checkpoint, packed, restore, save_checkpoint
-from crossbias.train.folder import resume_command
 from crossbias.train.graph import GraphedStep
 from crossbias.train.meter import Meter, in_words
 from crossbias.train.optimizers import is_capturable, set_learning_rate

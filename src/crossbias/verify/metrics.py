@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crossbias.errors import CrossbiasError
-from crossbias.verify import accuracies
+from crossbias.verify import accuracies, metrics_json
 from crossbias.verify.cells import Cells
 from crossbias.verify.groups import Group
 from crossbias.verify.intervals import Estimate
@@ -130,32 +129,16 @@ class Metrics:
 
     def summary(self) -> dict[str, float]:
         """The accuracies as plain numbers; those that need bias labels only where there are any."""
-        named = {"accuracy": self.overall, **{name: getattr(self, name) for name in _NEED_LABELS}}
+        named = {
+            "accuracy": self.overall,
+            **{name: getattr(self, name) for name in metrics_json.NEED_LABELS},
+        }
         named["worst_group"] = self.worst_group and self.worst_group.accuracy
         return {name: part.value for name, part in named.items() if part is not None and part.n}
 
     def to_json(self) -> dict[str, Any]:
         """The metrics as a JSON object; ``from_json`` restores them exactly."""
-        parts = {name: getattr(self, name) for name in _NEED_LABELS}
-        return {
-            "overall": self.overall.to_json(),
-            **{name: part.to_json() if part else None for name, part in parts.items()},
-            "worst_group": self.worst_group.to_json() if self.worst_group else None,
-            "per_class": [
-                {"target": name, **accuracy.to_json()}
-                for name, accuracy in zip(self.classes, self.per_class, strict=True)
-            ],
-            "groups": [group.to_json() for group in self.groups],
-            "classes": list(self.classes),
-            "biases": list(self.biases),
-            "aligned_groups": [list(row) for row in self.aligned_groups],
-            **{name: part.to_json() if part else None for name, part in self._added().items()},
-            "group_calibration": [error.to_json() for error in self.group_calibration],
-            "attributes": {name: metrics.to_json() for name, metrics in self.attributes.items()},
-        }
-
-    def _added(self) -> dict[str, Estimate | None]:
-        return {name: getattr(self, name) for name in _ADDED}
+        return metrics_json.written(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Metrics":
@@ -164,37 +147,7 @@ class Metrics:
         Raises:
             CrossbiasError: The object is not one that ``to_json`` made.
         """
-        try:
-            metrics = cls(
-                overall=Estimate.from_json(value["overall"]),
-                **{name: value[name] and Estimate.from_json(value[name]) for name in _NEED_LABELS},
-                worst_group=value["worst_group"] and Group.from_json(value["worst_group"]),
-                per_class=tuple(map(Estimate.from_json, value["per_class"])),
-                groups=tuple(map(Group.from_json, value["groups"])),
-                classes=tuple(value["classes"]),
-                biases=tuple(value["biases"]),
-                aligned_groups=tuple(map(tuple, value["aligned_groups"])),
-                **{n: value.get(n) and Estimate.from_json(value[n]) for n in _ADDED},
-                group_calibration=tuple(
-                    map(Estimate.from_json, value.get("group_calibration", ()))
-                ),
-                attributes={
-                    name: cls.from_json(part) for name, part in value.get("attributes", {}).items()
-                },
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CrossbiasError(f"these are not metrics of a split: {error!r}") from error
-        rows, columns = len(metrics.classes), len(metrics.biases)
-        widths = [len(row) for row in metrics.aligned_groups]
-        sizes = (len(metrics.per_class), len(metrics.groups), widths)
-        if sizes != (rows, rows * columns, [columns] * rows):
-            raise CrossbiasError("these are not metrics of a split: its tables differ in size")
-        return metrics
-
-
-_NEED_LABELS = ("aligned", "conflicting", "unbiased")
-_ADDED = ("class_averaged", "calibration", "demographic_parity", "equalized_odds")
-"""Estimates that files written by version 0.1.0 lack."""
+        return metrics_json.read(cls, value)
 
 
 def _counted(estimates: Sequence[Estimate]) -> tuple[Tensor, Tensor]:
