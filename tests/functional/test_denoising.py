@@ -18,7 +18,9 @@ def test_a_sample_is_clean_where_its_loss_over_its_entropy_is_below_delta(pairs)
     assert noise_threshold(losses, entropies).item() == pytest.approx(delta)
     for (loss, entropy), found in zip(pairs, clean.tolist(), strict=True):
         assert found == (loss / entropy < delta) or loss / entropy == pytest.approx(delta)
-    assert not clean.all()  # delta is a mean of the ratios, weighted by the entropies
+    ratios = [loss / entropy for loss, entropy in pairs]
+    # delta is a mean of the ratios; rounding decides where they are all the same
+    assert not clean.all() or max(ratios) == pytest.approx(delta)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

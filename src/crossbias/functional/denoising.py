@@ -24,7 +24,8 @@ def clean_samples(cross_entropy: Tensor, entropy: Tensor) -> Tensor:
         entropy: ``(n,)`` entropies of the predictions, not negative.
 
     Returns:
-        ``(n,)`` bool. Some sample is always left out, unless all losses are 0: delta is a mean.
+        ``(n,)`` bool. Some sample is always left out, up to rounding and unless all losses are 0:
+        delta is a mean.
 
     >>> clean_samples(torch.tensor([0.1, 1.5, 1.5]), torch.tensor([0.2, 1.6, 0.1]))
     tensor([ True,  True, False])
