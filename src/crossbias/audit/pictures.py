@@ -11,13 +11,13 @@ from torch import Tensor
 
 from crossbias.audit.suspects import Suspects
 from crossbias.data.dataset import BiasedDataset
+from crossbias.naming import short
 
 SHOWN: Final = 24
 """Pictures on a sheet at most."""
 
 COLUMNS: Final = 6
 
-_LONGEST_NAME: Final = 18
 _SIDE: Final = 96  # pixels of a picture; larger ones are thinned out
 
 
@@ -86,16 +86,6 @@ def contact_sheet(images: Tensor, titles: Sequence[str]) -> bytes:
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(buffer, format="png")
     return buffer.getvalue()
-
-
-def short(name: str) -> str:
-    """A name of printable characters, cut where it would not fit above a picture.
-
-    >>> short("an extraordinarily long name")
-    'an extraordinaril…'
-    """
-    printable = "".join(character if character.isprintable() else "?" for character in name)
-    return printable if len(printable) <= _LONGEST_NAME else printable[: _LONGEST_NAME - 1] + "…"
 
 
 def _pixels(image: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
+from crossbias.naming import short
 from crossbias.types import UNKNOWN
 
 CELL: Final = 72
@@ -44,7 +45,7 @@ def contact_sheet(data: BiasedDataset) -> Image.Image:
                 corner = (left + place * CELL, _HEADER + target * CELL)
                 sheet.paste(_picture(data.inputs[row]), corner)
     for target in range(rows):
-        name = _shortened(data.classes[target])
+        name = short(data.classes[target], 16)
         draw.text((_MARGIN, _HEADER + target * CELL + 26), name, fill=_INK, font=font)
     return sheet
 
@@ -78,7 +79,3 @@ def _picture(pixels: Tensor) -> Image.Image:
     side = CELL - 4
     filter_ = Image.Resampling.NEAREST if max(image.size) < side else Image.Resampling.BILINEAR
     return image.resize((side, side), filter_)
-
-
-def _shortened(name: str, limit: int = 16) -> str:
-    return name if len(name) <= limit else name[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"

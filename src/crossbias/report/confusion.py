@@ -10,9 +10,10 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from crossbias.naming import short
 from crossbias.report.heatmap import COLORS
 from crossbias.report.runs import RunFolder
-from crossbias.report.svg import inline, page_style, short
+from crossbias.report.svg import inline, page_style
 from crossbias.report.words import count, percent
 from crossbias.types import UNKNOWN
 

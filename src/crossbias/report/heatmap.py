@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from crossbias.report.svg import INK, inline, page_style, short
+from crossbias.naming import short
+from crossbias.report.svg import INK, inline, page_style
 from crossbias.report.words import percent
 
 NUMBERS_UP_TO: Final = 12

@@ -8,7 +8,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from crossbias.report.svg import short
+from crossbias.naming import short
 from crossbias.types import UNKNOWN
 
 MARKS: Final = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")

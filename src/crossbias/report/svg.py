@@ -82,16 +82,3 @@ def inline(figure: Figure, description: str) -> Markup:
         '<svg viewBox="0 0 {0:g} {1:g}" width="{0:g}" height="{1:g}" role="img" aria-label="{2}">'
     )
     return Markup(opening).format(width, height, description) + Markup(body)
-
-
-def short(name: str, length: int = 18) -> str:
-    """A name as a figure can show it: one line, nothing unprintable, not too long.
-
-    >>> short("a very long class name, really"), short("two   words")
-    ('a very long class…', 'two words')
-    """
-    line = " ".join(name.split())
-    shown = "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line
-    )
-    return shown if len(shown) <= length else shown[: length - 1] + "…"

@@ -1,0 +1,58 @@
+"""How often 95 % intervals of a mean over groups hold the truth, by simulation.
+
+python -m benchmarks.coverage
+"""
+
+import torch
+
+from benchmarks.measure import keep
+from crossbias.verify import Cells, Estimate, bootstrapped, unbiased
+
+SPLITS = 1_500
+CASES = {
+    "4 cells of 150 at .7": [(4, 150, 0.7)],
+    "4 cells of 30 at .99": [(4, 30, 0.99)],
+    "6 cells of 30 at .99": [(6, 30, 0.99)],
+    "100 cells of 100 at .99": [(100, 100, 0.99)],
+    "2 cells of 2,000 at .999, 2 of 50 at .96": [(2, 2000, 0.999), (2, 50, 0.96)],
+    "10 cells of 900 at .99, 90 of 11 at .9": [(10, 900, 0.99), (90, 11, 0.9)],
+}
+"""Number of cells, samples in each, and the accuracy that is true of each."""
+
+
+def main() -> None:
+    found = {name: _coverage(parts) for name, parts in CASES.items()}
+    keep("coverage", {"splits": SPLITS, "coverage": found}, "cpu")
+
+
+def _coverage(parts: list[tuple[int, int, float]]) -> dict[str, float]:
+    generator = torch.Generator().manual_seed(0)
+    totals = torch.cat([torch.full((cells,), samples) for cells, samples, _ in parts])
+    truths = torch.cat([torch.full((cells,), truth).double() for cells, _, truth in parts])
+    held = {"formula": 0, "bootstrap": 0}
+    for _ in range(SPLITS):
+        correct = torch.binomial(totals.double(), truths, generator=generator).long()
+        cells = _one_class(correct, totals)
+        held["formula"] += _holds(unbiased(cells), float(truths.mean()))
+        held["bootstrap"] += _holds(bootstrapped(cells), float(truths.mean()))
+    return {name: round(count / SPLITS, 4) for name, count in held.items()}
+
+
+def _one_class(correct: torch.Tensor, totals: torch.Tensor) -> Cells:
+    """Cells of one class and as many bias values."""
+    unknown = torch.zeros(1, dtype=torch.int64)
+    return Cells(
+        correct=torch.cat([correct, unknown])[None],
+        total=torch.cat([totals, unknown])[None],
+        alignment=torch.zeros(1, len(totals), dtype=torch.bool),
+        classes=("class",),
+        biases=tuple(str(number) for number in range(len(totals))),
+    )
+
+
+def _holds(estimate: Estimate, truth: float) -> bool:
+    return estimate.low <= truth <= estimate.high
+
+
+if __name__ == "__main__":
+    main()
