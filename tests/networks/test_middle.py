@@ -97,6 +97,15 @@ def test_lnl_convnet_is_the_released_one():
     assert last.std().item() == pytest.approx((2 / (9 * 64)) ** 0.5, rel=0.02)
 
 
+def test_lnl_convnet_of_the_paper_normalizes_after_every_convolution():
+    network = create_network("lnl-convnet", num_classes=10, normalized=True)
+    kinds = [type(layer).__name__ for layer in network.body]
+    normalized = ["Conv2d", "BatchNorm2d", "ReLU"]
+    assert kinds == ["BatchNorm2d", *normalized, "MaxPool2d", *normalized * 3]
+    network.tap(middle_layer(network))
+    assert network.until_tap(torch.rand(2, 3, 28, 28)).shape == (2, 32, 14, 14)
+
+
 def test_a_color_predictor_is_one_network_for_each_channel():
     torch.manual_seed(0)
     predictor = ColorPredictor(4, colors=3, levels=8)

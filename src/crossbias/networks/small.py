@@ -55,11 +55,16 @@ def simple_convnet_1(
     return Network(body, nn.Linear(64, num_classes))
 
 
-def lnl_convnet(*, num_classes: Count, in_channels: Count = 3) -> Network:
+def lnl_convnet(*, num_classes: Count, in_channels: Count = 3, normalized: bool = False) -> Network:
     """The network of LNL's colored MNIST (CVPR 2019, section 5.1), as released.
 
-    The first two convolutions are LNL's f, the other two and the head its g. The paper has batch
-    normalization after every convolution; the released network has it on the input alone.
+    The first two convolutions are LNL's f, the other two and the head its g.
+
+    Args:
+        num_classes: Number of logits.
+        in_channels: Channels of the image.
+        normalized: Batch normalization after every convolution, as in the paper; the released
+            network has it on the input alone.
     """
     convolutions = [
         nn.Conv2d(in_channels, 32, 5, padding=2),
@@ -67,17 +72,15 @@ def lnl_convnet(*, num_classes: Count, in_channels: Count = 3) -> Network:
         nn.Conv2d(32, 64, 3, padding=1, stride=2),
         nn.Conv2d(64, 64, 3, padding=1),
     ]
-    for convolution in convolutions:
+    layers: list[nn.Module] = [nn.BatchNorm2d(in_channels)]
+    for number, convolution in enumerate(convolutions):
         nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
-    first, second, third, fourth = convolutions
-    body = nn.Sequential(
-        nn.BatchNorm2d(in_channels),
-        first, nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1),
-        second, nn.ReLU(),  # (B, 32, 14, 14) of 28-pixel images: the end of f
-        third, nn.ReLU(),
-        fourth, nn.ReLU(),
-    )  # fmt: skip
-    return Network(body, nn.Linear(64, num_classes))
+        after = [nn.BatchNorm2d(convolution.out_channels)] if normalized else []
+        layers += [convolution, *after, nn.ReLU()]
+        if number == 0:
+            layers.append(nn.MaxPool2d(3, stride=2, padding=1))
+        # f ends after the second: (B, 32, 14, 14) of 28-pixel images
+    return Network(nn.Sequential(*layers), nn.Linear(64, num_classes))
 
 
 def simple_convnet_2(
