@@ -9,6 +9,7 @@ from torch import Tensor
 
 from crossbias.functional import head_gradient_norm, per_sample_gradients, vmf_log_density
 from crossbias.functional.acceptance import acceptance, direction_score, magnitude_score
+from crossbias.functional.per_sample import parts_of
 from crossbias.functional.precision import at_least_float32
 from crossbias.networks.network import Network
 from crossbias.types import Batch, Output
@@ -68,7 +69,8 @@ def gradient_acceptance(
     """PGD's sampling probability from gradients of the whole network (ICLR 2022 submission).
 
     Two passes: the first finds each sample's norm and each class's dominant coordinates, the
-    second each sample's direction on those. Gradients of all samples never exist at once.
+    second each sample's direction on those, from gradients of the parameters they lie in.
+    Gradients of all samples never exist at once.
 
     Args:
         run: The run; its data is scored.
@@ -82,23 +84,29 @@ def gradient_acceptance(
         ``(full_size,)`` acceptance probabilities; zero for rows that are not in the run's data.
     """
     network = network.eval()
-    size = sum(p.numel() for p in network.parameters() if p.requires_grad)
+    named = {name: p.numel() for name, p in network.named_parameters() if p.requires_grad}
+    size = sum(named.values())
     totals = torch.zeros(run.data.num_classes, size, device=run.device)
 
     def norm(batch: Batch, _: Output) -> Tensor:
         result = torch.zeros(len(batch.target), device=run.device)
-        for rows, gradients in per_sample_gradients(network, batch.inputs, batch.target):
-            result[rows] = gradients.norm(dim=1)
-            totals.index_add_(0, batch.target[rows], gradients.abs())
+        with run.devices.autocast():  # the precision that the network was trained in
+            for rows, gradients in per_sample_gradients(network, batch.inputs, batch.target):
+                result[rows] = gradients.norm(dim=1)
+                totals.index_add_(0, batch.target[rows], gradients.abs_())
         return result
 
     norms = run.score(network, norm)
     dominant = run.devices.sum(totals).topk(min(dimensions, size), dim=1).indices  # (classes, k)
     directions = torch.zeros(run.data.full_size, dominant.shape[1], device=run.device)
+    parts, dominant = parts_of(dominant, list(named.values()))
+    names = [name for number, name in enumerate(named) if number in parts]
 
     def direction(batch: Batch, _: Output) -> Tensor:
-        for rows, gradients in per_sample_gradients(network, batch.inputs, batch.target):
-            directions[batch.index[rows]] = gradients.gather(1, dominant[batch.target[rows]])
+        inputs, target = batch.inputs, batch.target
+        with run.devices.autocast():
+            for rows, gradients in per_sample_gradients(network, inputs, target, names=names):
+                directions[batch.index[rows]] = gradients.gather(1, dominant[target[rows]])
         return torch.zeros(len(batch.target), device=run.device)
 
     run.score(network, direction)

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from crossbias.functional import per_sample_gradients
+from crossbias.functional.per_sample import parts_of
 
 
 @pytest.mark.parametrize("budget", [1, 2**30])
@@ -34,3 +35,28 @@ def test_frozen_parameters_are_left_out(network):
 def test_training_mode_is_refused(network):
     with pytest.raises(ValueError, match=r"evaluation mode: network.eval\(\)"):
         next(per_sample_gradients(network.train(), torch.rand(2, 3, 6, 6), torch.zeros(2).long()))
+
+
+def test_gradients_of_named_parameters_are_those_of_all(network):
+    network.eval()
+    inputs, target = torch.rand(4, 3, 6, 6), torch.arange(4) % 3
+    ((_, whole),) = per_sample_gradients(network, inputs, target)
+    ((_, head),) = per_sample_gradients(network, inputs, target, names=["head.weight", "head.bias"])
+    torch.testing.assert_close(head, whole[:, -(6 * 3 + 3) :])
+
+
+def test_chunks_are_of_about_the_same_size(network):
+    network.eval()
+    size = sum(p.numel() for p in network.parameters())
+    inputs, target = torch.rand(9, 3, 6, 6), torch.zeros(9, dtype=torch.int64)
+    chunks = per_sample_gradients(network, inputs, target, budget=12 * size * 8)  # at most 8
+    assert [len(gradients) for _, gradients in chunks] == [5, 4]
+
+
+def test_coordinates_in_parts_point_at_the_same_values():
+    values, sizes = torch.rand(30), [4, 1, 10, 7, 8]
+    coordinates = torch.tensor([[3, 4, 25], [29, 0, 22]])
+    parts, moved = parts_of(coordinates, sizes)
+    assert parts == [0, 1, 4]
+    kept = torch.cat([part for n, part in enumerate(values.split(sizes)) if n in parts])
+    assert torch.equal(kept[moved], values[coordinates])

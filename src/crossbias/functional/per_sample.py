@@ -1,17 +1,25 @@
 """Gradients of single samples with respect to a whole network, a few samples at a time."""
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Collection, Iterator
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from crossbias.functional.convolution import UnfoldedWeightGradients
+
 _COPIES = 3  # what a chunk of gradients needs at its peak, in units of its own size
 
 
 def per_sample_gradients(
-    network: nn.Module, inputs: Tensor, target: Tensor, *, budget: int = 2**30
+    network: nn.Module,
+    inputs: Tensor,
+    target: Tensor,
+    *,
+    names: Collection[str] | None = None,
+    budget: int = 2**30,
 ) -> Iterator[tuple[slice, Tensor]]:
     """Gradients of each sample's cross-entropy, as PGD's scores need them, chunk by chunk.
 
@@ -23,6 +31,7 @@ def per_sample_gradients(
             statistics would mix the samples.
         inputs: ``(B, ...)`` a batch.
         target: ``(B,)`` class numbers.
+        names: Of the parameters to differentiate by; all trainable ones if not given.
         budget: Bytes that gradients may take.
 
     Yields:
@@ -37,15 +46,41 @@ def per_sample_gradients(
     """
     if any(module.training for module in network.modules()):
         raise ValueError("per-sample gradients need the network in evaluation mode: network.eval()")
-    parameters = {n: p.detach() for n, p in network.named_parameters() if p.requires_grad}
+    trainable = {n: p.detach() for n, p in network.named_parameters() if p.requires_grad}
+    parameters = {n: p for n, p in trainable.items() if names is None or n in names}
+    # Grouped convolutions are fast on the CPU, matrix products on a GPU.
+    convolutions = UnfoldedWeightGradients() if inputs.is_cuda else contextlib.nullcontext()
     one_gradient = _gradient_of_one(network)
     size = sum(parameter.numel() for parameter in parameters.values())
-    chunk = max(1, budget // (_COPIES * 4 * size))
-    for start in range(0, len(inputs), chunk):
+    most = max(1, budget // (_COPIES * 4 * size))
+    count = -(-len(inputs) // most)
+    chunk = -(-len(inputs) // max(1, count))  # of about the same size all
+    for start in range(0, len(inputs), max(1, chunk)):
         rows = slice(start, min(start + chunk, len(inputs)))
-        with torch.autocast(inputs.device.type, enabled=False):
+        with convolutions:
             found = vmap(one_gradient, in_dims=(None, 0, 0))(parameters, inputs[rows], target[rows])
         yield rows, torch.cat([gradient.flatten(1) for gradient in found.values()], 1).float()
+
+
+def parts_of(coordinates: Tensor, sizes: list[int]) -> tuple[list[int], Tensor]:
+    """Which of several parts, one after the other, some coordinates lie in.
+
+    Args:
+        coordinates: Of any shape, from 0 to the sum of the sizes.
+        sizes: Of the parts.
+
+    Returns:
+        The numbers of the parts, and the coordinates when only these follow each other.
+
+    >>> parts_of(torch.tensor([9, 2, 8]), [3, 4, 5])
+    ([0, 2], tensor([5, 2, 4]))
+    """
+    of_part = torch.tensor(sizes, device=coordinates.device)
+    ends = of_part.cumsum(0)
+    owner = torch.bucketize(coordinates, ends, right=True)
+    used = torch.zeros_like(of_part).index_fill_(0, owner.flatten(), 1)
+    left_out = (of_part * (1 - used)).cumsum(0)
+    return used.nonzero().flatten().tolist(), coordinates - left_out[owner]
 
 
 def _gradient_of_one(
@@ -53,7 +88,7 @@ def _gradient_of_one(
 ) -> Callable[[dict[str, Tensor], Tensor, Tensor], dict[str, Tensor]]:
     def loss(parameters: dict[str, Tensor], sample: Tensor, target: Tensor) -> Tensor:
         output = functional_call(network, parameters, (sample[None],))
-        return F.cross_entropy(output.logits, target[None])
+        return F.cross_entropy(output.logits.float(), target[None])
 
     gradient: Callable[[dict[str, Tensor], Tensor, Tensor], dict[str, Tensor]] = grad(loss)
     return gradient

@@ -1,0 +1,70 @@
+"""The convolution with an unfolded weight gradient against torch's."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+from crossbias.functional import convolution
+from crossbias.functional.convolution import UnfoldedWeightGradients
+
+LAYERS = {
+    "plain": nn.Conv2d(3, 5, 3),
+    "strided": nn.Conv2d(3, 5, (3, 2), stride=(2, 1), padding=1),
+    "dilated": nn.Conv2d(3, 5, 3, padding=(2, 1), dilation=2, bias=False),
+    "pointwise": nn.Conv2d(3, 5, 1),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_output_and_gradients_are_those_of_conv2d(name):
+    layer = LAYERS[name].double()
+    inputs = torch.rand(2, 3, 8, 9, dtype=torch.float64, requires_grad=True)
+    wanted = [inputs, *layer.parameters()]
+    expected = layer(inputs)
+    with UnfoldedWeightGradients():
+        found = layer(inputs)
+    assert "_Convolution" in type(found.grad_fn).__name__ or layer.bias is not None
+    torch.testing.assert_close(found, expected)
+    towards = torch.rand_like(expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, wanted, towards), torch.autograd.grad(expected, wanted, towards)
+    )
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_gradients_of_single_samples(name):
+    layer = LAYERS[name].double()
+    inputs = torch.rand(4, 3, 8, 9, dtype=torch.float64)
+    parameters = {name: p.detach() for name, p in layer.named_parameters()}
+
+    def loss(parameters, sample):
+        return functional_call(layer, parameters, (sample[None],)).tanh().sum()
+
+    with UnfoldedWeightGradients():
+        found = vmap(grad(loss), in_dims=(None, 0))(parameters, inputs)
+    for row, sample in enumerate(inputs):
+        expected = grad(loss)(parameters, sample)
+        for key, gradient in found.items():
+            torch.testing.assert_close(gradient[row], expected[key])
+
+
+def test_mixed_precision_gives_gradients_in_the_precision_of_the_weights():
+    layer, inputs = nn.Conv2d(3, 5, 3), torch.rand(2, 3, 8, 8)
+    expected = torch.autograd.grad(layer(inputs).sum(), layer.weight)
+    with UnfoldedWeightGradients(), torch.autocast("cpu", dtype=torch.bfloat16):
+        output = layer(inputs)
+    assert output.dtype == torch.bfloat16
+    (found,) = torch.autograd.grad(output.sum(), layer.weight)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected[0], rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("options", [{"groups": 3}, {"padding": "same"}])
+def test_other_convolutions_stay_as_they_are(options, monkeypatch):
+    monkeypatch.setattr(convolution, "_Convolution", None)  # calling it would fail
+    inputs, weight = torch.rand(1, 3, 6, 6), torch.rand(6, 3 // options.get("groups", 1), 3, 3)
+    with UnfoldedWeightGradients():
+        found = F.conv2d(inputs, weight, **options)
+    assert torch.equal(found, F.conv2d(inputs, weight, **options))
