@@ -1,5 +1,7 @@
 """The papers' experiments by their recipes: one result file each, with everything that made it.
 
+Runs that were interrupted are continued, finished ones are not repeated.
+
 python -m benchmarks.reproduce --jobs 4 biased-mnist-erm biased-mnist-end
 """
 
@@ -9,13 +11,11 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import RESULTS
-from crossbias.train.environment import source_commit
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 
@@ -38,32 +38,32 @@ def _reproduce(name: str, options: argparse.Namespace) -> str:
     """Train by a recipe in a process of its own; what came out, in one line."""
     folder = options.runs / f"{name}-{options.seed}"
     arguments = ["train", "--config", str(RECIPES / f"{name}.toml"), "--seed", str(options.seed)]
-    program = "from crossbias.cli import main; main()"
-    start = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments, "--out", str(folder), "--quiet"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "2"},
-    )
-    took = time.monotonic() - start
-    if done.returncode:
-        return f"{name}: failed with {done.returncode}\n{done.stderr[-2000:]}"
+    if not (folder / "metrics.json").exists():
+        begun = ["--resume"] if (folder / "config.json").exists() else []
+        program = "from crossbias.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments, *begun, "--out", str(folder), "--quiet"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "OMP_NUM_THREADS": "2"},
+        )
+        if done.returncode:
+            return f"{name}: failed with {done.returncode}\n{done.stderr[-2000:]}"
     shutil.copy(folder / "log.jsonl", options.results / f"{name}-{options.seed}.log.jsonl")
-    record = _record(folder, took, options.jobs, " ".join(["crossbias", *arguments]))
+    record = _record(folder, options.jobs, " ".join(["crossbias", *arguments]))
     path = options.results / f"{name}-{options.seed}.json"
     path.write_text(json.dumps(record, indent=2) + "\n")
-    return f"{name}: {took:.0f} s {json.dumps(record['found'])}"
+    return f"{name}: {json.dumps(record['found'])}"
 
 
-def _record(folder: Path, took: float, jobs: int, command: str) -> dict[str, Any]:
+def _record(folder: Path, jobs: int, command: str) -> dict[str, Any]:
     config = json.loads((folder / "config.json").read_text())
     metrics = json.loads((folder / "metrics.json").read_text())
+    epochs = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     return {
         "command": command,
-        "commit": source_commit(),
-        "seconds": round(took, 1),
+        "seconds of training": round(sum(epoch["seconds"] for epoch in epochs), 1),
         "jobs on the device": jobs,
         "config": config,
         "found": {split: _summary(found) for split, found in metrics.items()},
