@@ -60,3 +60,16 @@ def test_coordinates_in_parts_point_at_the_same_values():
     assert parts == [0, 1, 4]
     kept = torch.cat([part for n, part in enumerate(values.split(sizes)) if n in parts])
     assert torch.equal(kept[moved], values[coordinates])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_gradients_on_a_gpu_equal_those_on_the_cpu(network, precision):
+    network.eval()
+    inputs, target = torch.rand(5, 3, 6, 6), torch.arange(5) % 3
+    ((_, expected),) = per_sample_gradients(network, inputs, target)
+    network.cuda()
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
+        ((_, found),) = per_sample_gradients(network, inputs.cuda(), target.cuda())
+    far = (found.cpu() - expected).norm(dim=1) / expected.norm(dim=1)
+    assert far.max() < (1e-3 if precision == torch.float32 else 0.05)
