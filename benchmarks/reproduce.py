@@ -40,7 +40,7 @@ def _reproduce(name: str, options: argparse.Namespace) -> str:
     arguments = ["train", "--config", str(RECIPES / f"{name}.toml"), "--seed", str(options.seed)]
     if not (folder / "metrics.json").exists():
         begun = ["--resume"] if (folder / "config.json").exists() else []
-        program = "from crossbias.cli import main; main()"
+        program = "import sys; sys.argv[0] = 'crossbias'; from crossbias.cli import main; main()"
         done = subprocess.run(
             [sys.executable, "-c", program, *arguments, *begun, "--out", str(folder), "--quiet"],
             capture_output=True,
