@@ -34,7 +34,12 @@ def findings(tmp_path_factory):
         )
         for rank in range(2)
     ]
-    printed = [process.communicate(timeout=300)[0] for process in processes]
+    try:
+        printed = [process.communicate(timeout=300)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
     assert [process.returncode for process in processes] == [0, 0], "\n".join(printed)
     results = [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
     return results, folder
@@ -72,6 +77,10 @@ def test_two_processes_compute_what_one_does(name, method, findings, data):
 def test_scores_of_all_processes_come_together(findings, data):
     for result in findings[0]:
         assert torch.equal(result["score"], data.targets.float() + 1)
+
+
+def test_a_stage_is_computed_by_all_processes_or_none(findings):
+    assert [result["late stage"] for result in findings[0]] == [1, 1]
 
 
 def test_rows_of_all_processes_come_together_however_many_each_has(findings):

@@ -7,6 +7,7 @@ import dataclasses
 import importlib.util
 import os
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from torch import nn
 import crossbias
 from crossbias import Network, TrainConfig
 from crossbias.methods import ERM, LNL, METHODS
+from crossbias.train.folder import RunFolder
 from crossbias.train.run import Run
 
 PLAIN_LNL = LNL(layer="body.2", lambda_f=1.0, mu=1.0, from_biased=False)
@@ -73,6 +75,17 @@ def probe_two_forwards(run: Run) -> str:
     return "right gradient" if right else "wrong gradient"
 
 
+def probe_late_stage(run: Run) -> int:
+    """How often a stage is computed here; the second process asks after the first could save it."""
+    computed = []
+    stored = run.folder.path / "stages" / "late.pt"
+    for _ in range(20 * run.devices.rank):
+        if not stored.exists():
+            time.sleep(0.1)
+    run.stage("late", lambda: torch.tensor(computed.append(1) or 1.0))
+    return len(computed)
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     rank, folder = int(os.environ["LOCAL_RANK"]), Path(sys.argv[1])
@@ -86,6 +99,8 @@ def main() -> None:
     findings["output"] = probe_output(run)
     findings["other method"] = probe_other_method(run)
     findings["two forwards"] = probe_two_forwards(run)
+    run.folder = RunFolder(folder)  # which is there, also where the first process is slow
+    findings["late stage"] = probe_late_stage(run)
     findings["score"] = run.score(network, lambda batch, output: batch.target.float() + 1)
 
     mine = torch.arange(3 - rank, dtype=torch.float32)[:, None] + 10 * rank

@@ -190,7 +190,9 @@ class Run:
     def stage(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
         """What ``compute`` returns, kept in the folder so that a resumed run reads it back."""
         value = self.folder.load_tensor(name) if self.folder is not None else None
-        if value is None:
+        # All processes or none: one that comes late may find what the first has saved by then.
+        missing = self.devices.any(value is None)
+        if value is None or missing:
             self.progress.note(f"computing {name}")
             value = compute().cpu()
             if self.folder is not None and self.devices.is_main:
