@@ -59,14 +59,17 @@ def _reproduce(name: str, options: argparse.Namespace) -> str:
 
 def _record(folder: Path, jobs: int, command: str) -> dict[str, Any]:
     config = json.loads((folder / "config.json").read_text())
+    del config["command"]  # of the last part of an interrupted run, with the place of its folder
     metrics = json.loads((folder / "metrics.json").read_text())
     epochs = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    counts = {file.stem: json.loads(file.read_text()) for file in folder.glob("stages/*.json")}
     return {
         "command": command,
         "seconds of training": round(sum(epoch["seconds"] for epoch in epochs), 1),
         "jobs on the device": jobs,
         "config": config,
         "found": {split: _summary(found) for split, found in metrics.items()},
+        "stages": counts,
     }
 
 

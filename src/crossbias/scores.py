@@ -90,10 +90,9 @@ def gradient_acceptance(
 
     def norm(batch: Batch, _: Output) -> Tensor:
         result = torch.zeros(len(batch.target), device=run.device)
-        with run.devices.autocast():  # the precision that the network was trained in
-            for rows, gradients in per_sample_gradients(network, batch.inputs, batch.target):
-                result[rows] = gradients.norm(dim=1)
-                totals.index_add_(0, batch.target[rows], gradients.abs_())
+        for rows, gradients in per_sample_gradients(network, batch.inputs, batch.target):
+            result[rows] = gradients.norm(dim=1)
+            totals.index_add_(0, batch.target[rows], gradients.abs_())
         return result
 
     norms = run.score(network, norm)
@@ -104,9 +103,8 @@ def gradient_acceptance(
 
     def direction(batch: Batch, _: Output) -> Tensor:
         inputs, target = batch.inputs, batch.target
-        with run.devices.autocast():
-            for rows, gradients in per_sample_gradients(network, inputs, target, names=names):
-                directions[batch.index[rows]] = gradients.gather(1, dominant[target[rows]])
+        for rows, gradients in per_sample_gradients(network, inputs, target, names=names):
+            directions[batch.index[rows]] = gradients.gather(1, dominant[target[rows]])
         return torch.zeros(len(batch.target), device=run.device)
 
     run.score(network, direction)

@@ -25,7 +25,8 @@ def test_output_and_gradients_are_those_of_conv2d(name):
     expected = layer(inputs)
     with UnfoldedWeightGradients():
         found = layer(inputs)
-    assert "_Convolution" in type(found.grad_fn).__name__ or layer.bias is not None
+    own = found.grad_fn if layer.bias is None else found.grad_fn.next_functions[0][0]
+    assert type(own).__name__ == "_ConvolutionBackward"
     torch.testing.assert_close(found, expected)
     towards = torch.rand_like(expected)
     torch.testing.assert_close(
@@ -48,17 +49,6 @@ def test_gradients_of_single_samples(name):
         expected = grad(loss)(parameters, sample)
         for key, gradient in found.items():
             torch.testing.assert_close(gradient[row], expected[key])
-
-
-def test_mixed_precision_gives_gradients_in_the_precision_of_the_weights():
-    layer, inputs = nn.Conv2d(3, 5, 3), torch.rand(2, 3, 8, 8)
-    expected = torch.autograd.grad(layer(inputs).sum(), layer.weight)
-    with UnfoldedWeightGradients(), torch.autocast("cpu", dtype=torch.bfloat16):
-        output = layer(inputs)
-    assert output.dtype == torch.bfloat16
-    (found,) = torch.autograd.grad(output.sum(), layer.weight)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, expected[0], rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize("options", [{"groups": 3}, {"padding": "same"}])

@@ -43,7 +43,7 @@ def _convolved(
     if groups != 1 or isinstance(padding, str):
         return F.conv2d(inputs, weight, bias, stride, padding, dilation, groups)
     output: Tensor = _Convolution.apply(inputs, weight, stride, padding, dilation)
-    return output if bias is None else output + bias.to(output.dtype).view(-1, 1, 1)
+    return output if bias is None else output + bias.view(-1, 1, 1)
 
 
 class _Convolution(torch.autograd.Function):
@@ -63,10 +63,8 @@ class _Convolution(torch.autograd.Function):
         images, weight = ctx.saved_tensors
         stride, padding, dilation = ctx.settings
         of_images = conv2d_input(  # type: ignore[no-untyped-call]
-            images.shape, weight.to(gradient.dtype), gradient, stride, padding, dilation
+            images.shape, weight, gradient, stride, padding, dilation
         )
-        columns = F.unfold(
-            images.to(gradient.dtype), weight.shape[2:], dilation, padding, stride
-        )  # (B, C k k, positions)
+        columns = F.unfold(images, weight.shape[2:], dilation, padding, stride)  # (B, C k k, h w)
         of_weight = (gradient.flatten(2) @ columns.transpose(1, 2)).sum(0).view_as(weight)
-        return of_images.to(images.dtype), of_weight.to(weight.dtype), None, None, None
+        return of_images, of_weight, None, None, None

@@ -24,7 +24,8 @@ def per_sample_gradients(
     """Gradients of each sample's cross-entropy, as PGD's scores need them, chunk by chunk.
 
     Never more than ``budget`` bytes of gradients exist at once, so that memory does not depend on
-    the number of samples.
+    the number of samples. On a GPU the unfolded inputs of a convolution come on top, those of the
+    same few samples.
 
     Args:
         network: Called on a batch; its output has ``logits``. It must be in evaluation mode: batch
@@ -57,7 +58,8 @@ def per_sample_gradients(
     chunk = -(-len(inputs) // max(1, count))  # of about the same size all
     for start in range(0, len(inputs), max(1, chunk)):
         rows = slice(start, min(start + chunk, len(inputs)))
-        with convolutions:
+        # Batch normalization of mixed precision cannot be batched everywhere.
+        with convolutions, torch.autocast(inputs.device.type, enabled=False):
             found = vmap(one_gradient, in_dims=(None, 0, 0))(parameters, inputs[rows], target[rows])
         yield rows, torch.cat([gradient.flatten(1) for gradient in found.values()], 1).float()
 
@@ -88,7 +90,7 @@ def _gradient_of_one(
 ) -> Callable[[dict[str, Tensor], Tensor, Tensor], dict[str, Tensor]]:
     def loss(parameters: dict[str, Tensor], sample: Tensor, target: Tensor) -> Tensor:
         output = functional_call(network, parameters, (sample[None],))
-        return F.cross_entropy(output.logits.float(), target[None])
+        return F.cross_entropy(output.logits, target[None])
 
     gradient: Callable[[dict[str, Tensor], Tensor, Tensor], dict[str, Tensor]] = grad(loss)
     return gradient

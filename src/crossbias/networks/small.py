@@ -58,7 +58,8 @@ def simple_convnet_1(
 def lnl_convnet(*, num_classes: Count, in_channels: Count = 3, normalized: bool = False) -> Network:
     """The network of LNL's colored MNIST (CVPR 2019, section 5.1), as released.
 
-    The first two convolutions are LNL's f, the other two and the head its g.
+    The first two convolutions are LNL's f, which gives maps of 14 x 14 for 28-pixel images; the
+    other two and the head are its g.
 
     Args:
         num_classes: Number of logits.
@@ -79,7 +80,6 @@ def lnl_convnet(*, num_classes: Count, in_channels: Count = 3, normalized: bool 
         layers += [convolution, *after, nn.ReLU()]
         if number == 0:
             layers.append(nn.MaxPool2d(3, stride=2, padding=1))
-        # f ends after the second: (B, 32, 14, 14) of 28-pixel images
     return Network(nn.Sequential(*layers), nn.Linear(64, num_classes))
 
 
