@@ -1,6 +1,6 @@
 """One number for each training sample, from a trained network: what PGD decides by."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,6 +16,9 @@ from crossbias.types import Batch, Output
 
 if TYPE_CHECKING:
     from crossbias.train.run import Run
+
+
+_GPU_BATCH = 1024  # samples whose gradients keep a GPU busy
 
 
 def head_norm(run: "Run", network: Network) -> Tensor:
@@ -87,29 +90,31 @@ def gradient_acceptance(
     named = {name: p.numel() for name, p in network.named_parameters() if p.requires_grad}
     size = sum(named.values())
     totals = torch.zeros(run.data.num_classes, size, device=run.device)
-
-    def norm(batch: Batch, _: Output) -> Tensor:
-        result = torch.zeros(len(batch.target), device=run.device)
-        for rows, gradients in per_sample_gradients(network, batch.inputs, batch.target):
-            result[rows] = gradients.norm(dim=1)
-            totals.index_add_(0, batch.target[rows], gradients.abs_())
-        return result
-
-    norms = run.score(network, norm)
+    norms = torch.zeros(run.data.full_size, device=run.device)
+    for index, target, gradients in _gradients(run, network):
+        norms[index] = gradients.norm(dim=1)
+        # A product: adding rows to rows would take turns on a GPU.
+        totals += F.one_hot(target, run.data.num_classes).float().T @ gradients.abs_()
+    norms = run.devices.sum(norms)
     dominant = run.devices.sum(totals).topk(min(dimensions, size), dim=1).indices  # (classes, k)
     directions = torch.zeros(run.data.full_size, dominant.shape[1], device=run.device)
     parts, dominant = parts_of(dominant, list(named.values()))
     names = [name for number, name in enumerate(named) if number in parts]
-
-    def direction(batch: Batch, _: Output) -> Tensor:
-        inputs, target = batch.inputs, batch.target
-        for rows, gradients in per_sample_gradients(network, inputs, target, names=names):
-            directions[batch.index[rows]] = gradients.gather(1, dominant[target[rows]])
-        return torch.zeros(len(batch.target), device=run.device)
-
-    run.score(network, direction)
+    for index, target, gradients in _gradients(run, network, names):
+        directions[index] = gradients.gather(1, dominant[target])
     directions = run.devices.sum(directions)
     return _accepted(run, norms, directions, balance=balance, floor=floor)
+
+
+def _gradients(
+    run: "Run", network: Network, names: list[str] | None = None
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Rows, targets and gradients of the run's data, in its precision; many at once on a GPU."""
+    for batch in run.batches(_GPU_BATCH if run.device.type == "cuda" else None):
+        with run.devices.autocast():
+            chunks = per_sample_gradients(network, batch.inputs, batch.target, names=names)
+        for rows, gradients in chunks:
+            yield batch.index[rows], batch.target[rows], gradients
 
 
 def _accepted(

@@ -23,7 +23,7 @@ SIGNATURES = {
     "negative_conditional_entropy": "(logits, *, dim=1)",
     "confusion": "(logits, *, dim=1)",
     "bias_cross_entropy": "(logits, bias)",
-    "per_sample_gradients": "(network, inputs, target, *, names=None, budget=1073741824)",
+    "per_sample_gradients": "(network, inputs, target, *, names=None, budget=None)",
     "head_gradient_norm": "(logits, target, features, *, bias=True)",
     "vmf_log_density": "(directions)",
     "cam": "(maps, weight, target)",

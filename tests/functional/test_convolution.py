@@ -58,3 +58,35 @@ def test_other_convolutions_stay_as_they_are(options, monkeypatch):
     with UnfoldedWeightGradients():
         found = F.conv2d(inputs, weight, **options)
     assert torch.equal(found, F.conv2d(inputs, weight, **options))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_lower_precision_is_near_and_leaves_the_types_alone(name):
+    layer = LAYERS[name].float()
+    inputs = torch.rand(2, 3, 8, 9, requires_grad=True)
+    wanted = [inputs, *layer.parameters()]
+    expected = layer(inputs)
+    with UnfoldedWeightGradients(torch.bfloat16):
+        found = layer(inputs)
+    towards = torch.rand_like(expected)
+    pairs = zip(
+        [found, *torch.autograd.grad(found, wanted, towards)],
+        [expected, *torch.autograd.grad(expected, wanted, towards)],
+        strict=True,
+    )
+    for low, full in pairs:
+        assert low.dtype == torch.float32
+        torch.testing.assert_close(low, full, rtol=0.05, atol=0.05)
+    assert not torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("wanted", ["images", "weight"])
+def test_only_gradients_that_are_asked_for_are_computed(wanted, monkeypatch):
+    other = {"images": "_weight_gradient", "weight": "_input_gradient"}[wanted]
+    monkeypatch.setattr(convolution, other, None)  # calling it would fail
+    images = torch.rand(1, 3, 6, 6, requires_grad=wanted == "images")
+    weight = torch.rand(2, 3, 3, 3, requires_grad=wanted == "weight")
+    with UnfoldedWeightGradients():
+        F.conv2d(images, weight).sum().backward()
+    assert (images.grad is None) == (wanted == "weight")
+    assert (weight.grad is None) == (wanted == "images")

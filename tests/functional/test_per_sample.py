@@ -3,10 +3,12 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from crossbias.functional import per_sample_gradients
+from crossbias.functional import per_sample, per_sample_gradients
 from crossbias.functional.convolution import UnfoldedWeightGradients
 from crossbias.functional.per_sample import parts_of
+from crossbias.networks import Network
 
 
 @pytest.mark.parametrize("budget", [1, 2**30])
@@ -35,7 +37,7 @@ def test_frozen_parameters_are_left_out(network):
 
 def test_training_mode_is_refused(network):
     with pytest.raises(ValueError, match=r"evaluation mode: network.eval\(\)"):
-        next(per_sample_gradients(network.train(), torch.rand(2, 3, 6, 6), torch.zeros(2).long()))
+        per_sample_gradients(network.train(), torch.rand(2, 3, 6, 6), torch.zeros(2).long())
 
 
 def test_convolutions_as_on_a_gpu_give_the_same_gradients(network):
@@ -62,14 +64,32 @@ def test_gradients_of_named_parameters_are_those_of_all(network):
     ((_, whole),) = per_sample_gradients(network, inputs, target)
     ((_, head),) = per_sample_gradients(network, inputs, target, names=["head.weight", "head.bias"])
     torch.testing.assert_close(head, whole[:, -(6 * 3 + 3) :])
+    assert not head.requires_grad  # it would keep what it was computed from
 
 
-def test_chunks_are_of_about_the_same_size(network):
-    network.eval()
-    size = sum(p.numel() for p in network.parameters())
-    inputs, target = torch.rand(9, 3, 6, 6), torch.zeros(9, dtype=torch.int64)
-    chunks = per_sample_gradients(network, inputs, target, budget=12 * size * 8)  # at most 8
-    assert [len(gradients) for _, gradients in chunks] == [5, 4]
+def test_chunks_are_of_about_the_same_size_and_fit_the_budget():
+    network = Network(nn.Flatten(), nn.Linear(4, 3)).eval()
+    # 15 parameters three times; inputs flattened, made float32 and mapped to 3 values, all twice
+    one = 4 * (3 * 15 + 2 * (4 + 4 + 3))
+    inputs, target = torch.rand(9, 4), torch.zeros(9, dtype=torch.int64)
+    for budget, expected in ((8 * one, [5, 4]), (9 * one, [9]), (9 * one - 1, [5, 4])):
+        chunks = per_sample_gradients(network, inputs, target, budget=budget)
+        assert [len(gradients) for _, gradients in chunks] == expected
+
+
+def test_an_empty_batch_has_no_chunks():
+    network = Network(nn.Flatten(), nn.Linear(4, 3)).eval()
+    assert not list(per_sample_gradients(network, torch.rand(0, 4), torch.zeros(0).long()))
+
+
+def test_unfolded_inputs_count_where_their_weight_is_wanted():
+    body = nn.Sequential(nn.Conv2d(2, 5, 3), nn.ReLU(), nn.Flatten())
+    network = Network(body, nn.Linear(5 * 4 * 4, 3))
+    convolution, head = network.body[0].weight, network.head.weight
+    for wanted, expected in (([convolution, head], 2 * 9 * 4 * 4), ([head], 0)):
+        with per_sample._Recorder(wanted) as recorder:
+            network(torch.rand(1, 2, 6, 6))
+        assert recorder.unfolded == expected
 
 
 def test_coordinates_in_parts_point_at_the_same_values():
@@ -90,3 +110,16 @@ def test_gradients_on_a_gpu_equal_those_on_the_cpu(network):
     ((_, found),) = per_sample_gradients(network, inputs.cuda(), target.cuda())
     far = (found.cpu() - expected).norm(dim=1) / expected.norm(dim=1)
     assert far.max() < 1e-3
+
+
+@pytest.mark.gpu
+def test_convolutions_on_a_gpu_have_the_precision_of_autocast(network):
+    network.eval().cuda()
+    inputs, target = torch.rand(5, 3, 6, 6).cuda(), torch.arange(5).cuda() % 3
+    ((_, expected),) = per_sample_gradients(network, inputs, target)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        chunks = per_sample_gradients(network, inputs, target)
+    ((_, found),) = chunks
+    far = (found - expected).norm(dim=1) / expected.norm(dim=1)
+    assert far.max() < 0.05
+    assert not torch.equal(found, expected)

@@ -15,8 +15,17 @@ class UnfoldedWeightGradients(TorchFunctionMode):
 
     ``vmap`` turns the weight gradients of many samples into one convolution with as many groups,
     for which there are no fast kernels. As the product of the output's gradient and the unfolded
-    input they are a batched matrix product. Convolutions in groups stay as they are.
+    input they are a batched matrix product. Convolutions in groups stay as they are. They can be
+    differentiated once.
+
+    Args:
+        precision: What the convolutions and products are computed in, as under autocast; that of
+            their input if not given.
     """
+
+    def __init__(self, precision: torch.dtype | None = None) -> None:
+        super().__init__()
+        self.precision = precision
 
     def __torch_function__(
         self,
@@ -28,10 +37,11 @@ class UnfoldedWeightGradients(TorchFunctionMode):
         """Replace ``conv2d``; call anything else."""
         if func is not F.conv2d:
             return func(*args, **(kwargs or {}))
-        return _convolved(*args, **(kwargs or {}))
+        return _convolved(self.precision, *args, **(kwargs or {}))
 
 
 def _convolved(
+    precision: torch.dtype | None,
     inputs: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
@@ -42,7 +52,8 @@ def _convolved(
 ) -> Tensor:
     if groups != 1 or isinstance(padding, str):
         return F.conv2d(inputs, weight, bias, stride, padding, dilation, groups)
-    output: Tensor = _Convolution.apply(inputs, weight, stride, padding, dilation)
+    settings = precision or inputs.dtype, stride, padding, dilation
+    output: Tensor = _Convolution.apply(inputs, weight, *settings)
     return output if bias is None else output + bias.view(-1, 1, 1)
 
 
@@ -50,21 +61,39 @@ class _Convolution(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(inputs: Tensor, weight: Tensor, stride: Any, padding: Any, dilation: Any) -> Tensor:
-        return F.conv2d(inputs, weight, None, stride, padding, dilation)
+    def forward(inputs: Tensor, weight: Tensor, precision: torch.dtype, *geometry: Any) -> Tensor:
+        output = F.conv2d(inputs.to(precision), weight.to(precision), None, *geometry)
+        return output.to(inputs.dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        images, weight, *ctx.settings = inputs
+        images, weight, ctx.precision, *ctx.geometry = inputs
         ctx.save_for_backward(images, weight)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         images, weight = ctx.saved_tensors
-        stride, padding, dilation = ctx.settings
-        of_images = conv2d_input(  # type: ignore[no-untyped-call]
-            images.shape, weight, gradient, stride, padding, dilation
-        )
-        columns = F.unfold(images, weight.shape[2:], dilation, padding, stride)  # (B, C k k, h w)
-        of_weight = (gradient.flatten(2) @ columns.transpose(1, 2)).sum(0).view_as(weight)
-        return of_images, of_weight, None, None, None
+        with torch.no_grad():  # or torch.func would keep the unfolded input for a second derivative
+            towards = gradient.to(ctx.precision)
+            of_images = of_weight = None
+            if ctx.needs_input_grad[0]:
+                of_images = _input_gradient(images, weight, towards, ctx.geometry)
+            if ctx.needs_input_grad[1]:
+                of_weight = _weight_gradient(images, weight, towards, ctx.geometry)
+        return of_images, of_weight, None, None, None, None
+
+
+def _input_gradient(images: Tensor, weight: Tensor, towards: Tensor, geometry: list[Any]) -> Tensor:
+    gradient: Tensor = conv2d_input(  # type: ignore[no-untyped-call]
+        images.shape, weight.to(towards.dtype), towards, *geometry
+    )
+    return gradient.to(images.dtype)
+
+
+def _weight_gradient(
+    images: Tensor, weight: Tensor, towards: Tensor, geometry: list[Any]
+) -> Tensor:
+    stride, padding, dilation = geometry
+    columns = F.unfold(images.to(towards.dtype), weight.shape[2:], dilation, padding, stride)
+    products = towards.flatten(2) @ columns.transpose(1, 2)  # (B, out, h w) (B, h w, in k k)
+    return products.sum(0).view_as(weight).to(weight.dtype)

@@ -1,12 +1,14 @@
 """Gradients of single samples with respect to a whole network, a few samples at a time."""
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.overrides import TorchFunctionMode
 
 from crossbias.functional.convolution import UnfoldedWeightGradients
 
@@ -19,13 +21,14 @@ def per_sample_gradients(
     target: Tensor,
     *,
     names: Collection[str] | None = None,
-    budget: int = 2**30,
+    budget: int | None = None,
 ) -> Iterator[tuple[slice, Tensor]]:
     """Gradients of each sample's cross-entropy, as PGD's scores need them, chunk by chunk.
 
-    Never more than ``budget`` bytes of gradients exist at once, so that memory does not depend on
-    the number of samples. On a GPU the unfolded inputs of a convolution come on top, those of the
-    same few samples.
+    A chunk has as many samples as fit the budget with their gradients, the values a network keeps
+    for them and, on a GPU, the unfolded inputs of its convolutions; at least one. So memory does
+    not depend on the number of samples. Under autocast on a GPU the convolutions are computed in
+    its precision, all else and the rest of the network in float32.
 
     Args:
         network: Called on a batch; its output has ``logits``. It must be in evaluation mode: batch
@@ -33,11 +36,12 @@ def per_sample_gradients(
         inputs: ``(B, ...)`` a batch.
         target: ``(B,)`` class numbers.
         names: Of the parameters to differentiate by; all trainable ones if not given.
-        budget: Bytes that gradients may take.
+        budget: Bytes for a chunk; if not given, a quarter of a GPU's free memory, or 1 GiB.
 
-    Yields:
-        Which rows of the batch, and their gradients ``(rows, parameters)`` in float32, the
-        trainable parameters one after the other as ``network.parameters()`` lists them.
+    Returns:
+        An iterator over which rows of the batch, and their gradients ``(rows, parameters)`` in
+        float32, the trainable parameters one after the other as ``network.parameters()`` lists
+        them.
 
     >>> from crossbias.networks import Network
     >>> network = Network(nn.Flatten(), nn.Linear(4, 3)).eval()
@@ -47,21 +51,86 @@ def per_sample_gradients(
     """
     if any(module.training for module in network.modules()):
         raise ValueError("per-sample gradients need the network in evaluation mode: network.eval()")
-    trainable = {n: p.detach() for n, p in network.named_parameters() if p.requires_grad}
+    trainable = {n: p for n, p in network.named_parameters() if p.requires_grad}
     parameters = {n: p for n, p in trainable.items() if names is None or n in names}
-    # Grouped convolutions are fast on the CPU, matrix products on a GPU.
-    convolutions = UnfoldedWeightGradients() if inputs.is_cuda else contextlib.nullcontext()
-    one_gradient = _gradient_of_one(network)
-    size = sum(parameter.numel() for parameter in parameters.values())
-    most = max(1, budget // (_COPIES * 4 * size))
+    if not len(inputs):
+        return iter(())
+    budget = _memory(inputs.device) if budget is None else budget
+    most = max(1, budget // (4 * _values_of_one(network, inputs[:1], list(parameters.values()))))
     count = -(-len(inputs) // most)
-    chunk = -(-len(inputs) // max(1, count))  # of about the same size all
-    for start in range(0, len(inputs), max(1, chunk)):
+    chunk = -(-len(inputs) // count)  # of about the same size all
+    return _chunks(network, inputs, target, parameters, chunk, _convolutions(inputs.device.type))
+
+
+def _convolutions(kind: str) -> contextlib.AbstractContextManager[Any]:
+    """Grouped convolutions are fast on the CPU, matrix products on a GPU."""
+    if kind != "cuda":
+        return contextlib.nullcontext()
+    enabled = torch.is_autocast_enabled(kind)
+    return UnfoldedWeightGradients(torch.get_autocast_dtype(kind) if enabled else None)
+
+
+def _chunks(
+    network: nn.Module,
+    inputs: Tensor,
+    target: Tensor,
+    parameters: dict[str, nn.Parameter],
+    chunk: int,
+    convolutions: contextlib.AbstractContextManager[Any],
+) -> Iterator[tuple[slice, Tensor]]:
+    values = {name: parameter.detach() for name, parameter in parameters.items()}
+    one_gradient = _gradient_of_one(network)
+    for start in range(0, len(inputs), chunk):
         rows = slice(start, min(start + chunk, len(inputs)))
-        # Batch normalization of mixed precision cannot be batched everywhere.
-        with convolutions, torch.autocast(inputs.device.type, enabled=False):
-            found = vmap(one_gradient, in_dims=(None, 0, 0))(parameters, inputs[rows], target[rows])
+        # Batch normalization of mixed precision cannot be batched everywhere. Without no_grad,
+        # parameters that are not differentiated by here would keep a graph of all that is computed.
+        with torch.no_grad(), convolutions, torch.autocast(inputs.device.type, enabled=False):
+            found = vmap(one_gradient, in_dims=(None, 0, 0))(values, inputs[rows], target[rows])
         yield rows, torch.cat([gradient.flatten(1) for gradient in found.values()], 1).float()
+
+
+def _memory(device: torch.device) -> int:
+    if device.type != "cuda":
+        return 2**30
+    free = torch.cuda.mem_get_info(device)[0]
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int((free + cached) // 4)
+
+
+def _values_of_one(network: nn.Module, sample: Tensor, parameters: Sequence[Tensor]) -> int:
+    """How many numbers the gradient of one sample needs at its peak, roughly."""
+    recorder = _Recorder(parameters)
+    with recorder, torch.no_grad():
+        network(sample)
+    size = sum(parameter.numel() for parameter in parameters)
+    unfolded = recorder.unfolded if sample.is_cuda else 0
+    return _COPIES * size + 2 * recorder.computed + unfolded  # values and their gradients
+
+
+class _Recorder(TorchFunctionMode):
+    """Counts the numbers that functions of torch return."""
+
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.wanted = {id(parameter) for parameter in parameters}
+        self.computed = 0
+        self.unfolded = 0  # the largest input of a convolution, unfolded for its weight gradient
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Call the function and count."""
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            self.computed += result.numel()
+        if func is F.conv2d and id(args[1]) in self.wanted:
+            size = args[1][0].numel() * result[0, 0].numel()
+            self.unfolded = max(self.unfolded, size)
+        return result
 
 
 def parts_of(coordinates: Tensor, sizes: list[int]) -> tuple[list[int], Tensor]:

@@ -293,16 +293,28 @@ class Run:
             return network.build(self.data)
         return copy.deepcopy(network) if isinstance(network, nn.Module) else network()
 
+    def batches(self, size: int | None = None) -> Iterator[Batch]:
+        """The data in order, without augmentation, this process's share of each batch.
+
+        Args:
+            size: Samples in a batch; those of training if not given.
+        """
+        return self._batches(self.data, size or self.config.batch_size)
+
+    def _batches(self, data: BiasedDataset, size: int) -> Iterator[Batch]:
+        cut = batches(torch.arange(len(data)), size * self.devices.world)
+        for batch in self.loader(data).batches(cut):
+            if self.devices.world == 1 and self.interrupts.requested:
+                raise Interrupted("stopped on request between two trainings")
+            yield batch
+
     def _outputs(self, network: Network, data: BiasedDataset) -> Iterator[tuple[Batch, Output]]:
         """Batches and outputs of one pass in evaluation mode, this process's share of them."""
         module = unwrapped(network)
         training = module.training
         module.eval()
-        cut = batches(torch.arange(len(data)), self.config.batch_size * self.devices.world)
         try:
-            for batch in self.loader(data).batches(cut):
-                if self.devices.world == 1 and self.interrupts.requested:
-                    raise Interrupted("stopped on request between two trainings")
+            for batch in self._batches(data, self.config.batch_size):
                 with torch.no_grad(), self.devices.autocast():
                     output = module(batch.inputs)
                 yield batch, output
