@@ -3,9 +3,8 @@
 Biased-MNIST shapes, 3 x 28 x 28 images in 10 classes. On CUDA 60,000 of them, the kernel-7
 ConvNet, batch 256, bf16; on the CPU the same in small. Methods of one training are compared by
 the median time of a steady epoch, which for ie is guided from its first step on; pgd by the
-whole, two trainings and the scoring of last-layer gradients, and its whole-network scoring by
-itself in epochs of plain training. The limits are for CUDA; on the CPU the network is so small
-that the full-resolution g of rebias outweighs it.
+whole, two trainings and the scoring of last-layer gradients. The limits are for CUDA; on the CPU
+the network is so small that the full-resolution g of rebias outweighs it.
 
     python -m benchmarks.cost [cpu | cuda]
 """
@@ -18,9 +17,7 @@ from benchmarks.measure import device_named, keep, seconds
 from crossbias import TrainConfig
 from crossbias.data import BiasedDataset, load
 from crossbias.methods import ERM, IE, LNL, PGD, EnD, Method, ReBias
-from crossbias.scores import gradient_acceptance
 from crossbias.train.progress import Progress
-from crossbias.train.run import Run
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "cuda": {"size": 60_000, "network": "convnet", "batch_size": 256, "epochs": 5},
@@ -36,7 +33,7 @@ STEPS: dict[str, tuple[Method, float]] = {
 }
 """Methods whose steady epoch of the final stage is measured, and how much it may cost."""
 
-PGD_LIMIT, SCORING_LIMIT = 2.3, 4.0  # trainings of the same length; training epochs
+PGD_LIMIT = 2.3  # trainings of the same length
 
 
 class Times(Progress):
@@ -76,17 +73,6 @@ class Costs:
         whole = seconds(lambda: self.fit(method, epochs, Progress()))
         return whole / seconds(lambda: self.fit(ERM(), epochs, Progress()))
 
-    def scoring(self, epochs: int) -> float:
-        """Whole-network scores of pgd over one epoch of plain training."""
-        run = Run(self.data, network=self.network, config=self.config)
-        network = run.train(ERM(), epochs=1)
-
-        def score() -> object:
-            return gradient_acceptance(run, network, dimensions=100, balance=1.0, floor=0.01).cpu()
-
-        score()  # kernels
-        return seconds(score) / self.epoch(ERM(), epochs)
-
     def fit(self, method: Method, epochs: int, progress: Progress) -> None:
         """One training of so many epochs."""
         config = TrainConfig(**vars(self.config) | {"epochs": epochs})
@@ -110,7 +96,6 @@ def main() -> None:
         print(name, found[name], flush=True)
     found["pgd"] = judged(costs.pipeline(PGD(), epochs), PGD_LIMIT)
     print("pgd", found["pgd"], flush=True)
-    found["pgd-scoring"] = judged(costs.scoring(epochs), SCORING_LIMIT)
     keep("cost", found, device)
 
 

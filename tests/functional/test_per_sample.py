@@ -90,6 +90,9 @@ def test_unfolded_inputs_count_where_their_weight_is_wanted():
         with per_sample._Recorder(wanted) as recorder:
             network(torch.rand(1, 2, 6, 6))
         assert recorder.unfolded == expected
+    with per_sample._Recorder([convolution]) as recorder:
+        F.conv2d(torch.rand(1, 2, 6, 6), weight=convolution)
+    assert recorder.unfolded == 2 * 9 * 4 * 4
 
 
 def test_coordinates_in_parts_point_at_the_same_values():

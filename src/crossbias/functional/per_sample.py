@@ -127,9 +127,11 @@ class _Recorder(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if isinstance(result, Tensor):
             self.computed += result.numel()
-        if func is F.conv2d and id(args[1]) in self.wanted:
-            size = args[1][0].numel() * result[0, 0].numel()
-            self.unfolded = max(self.unfolded, size)
+        if func is F.conv2d:
+            weight = args[1] if len(args) > 1 else (kwargs or {})["weight"]
+            if id(weight) in self.wanted:
+                size = weight[0].numel() * result[0, 0].numel()
+                self.unfolded = max(self.unfolded, size)
         return result
 
 

@@ -1,0 +1,99 @@
+"""EnD on Biased MNIST as its authors' seed colors it.
+
+Their one run (77.95 % unbiased) has the colors that NumPy's generator gives from seed 42. This
+draws the same 184 conflicting images and trains by recipes/biased-mnist-end.toml on them; test
+images and everything else are as in the recipe. Needs CROSSBIAS_DATA.
+
+    python -m benchmarks.end_coloring [cpu | cuda]
+"""
+
+import math
+import tomllib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import crossbias
+from benchmarks.measure import device_named, keep
+from benchmarks.reproduce import RECIPES
+from crossbias import BiasedDataset, TrainConfig
+from crossbias.data import load
+from crossbias.data.coloring import color_background
+from crossbias.data.palettes import REBIAS, colors
+from crossbias.methods import EnD
+from crossbias.train.progress import Progress
+
+SEED = 42
+
+
+class Accuracies(Progress):
+    """Keeps and prints the unbiased validation accuracy of every epoch that has one."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, float] = {}
+
+    def end_epoch(self, record: dict[str, Any]) -> None:
+        """Keep it."""
+        if record["validation"]:
+            self.found[record["epoch"]] = round(100 * record["validation"]["unbiased"], 2)
+            print(record["epoch"], self.found[record["epoch"]], flush=True)
+
+
+def authors_colors(targets: Tensor, rho: float) -> Tensor:
+    """Number of each image's color, drawn in the order of the authors' code."""
+    random = np.random.RandomState(SEED)
+    biases = targets.clone()
+    for target in range(len(REBIAS)):
+        rows = (targets == target).nonzero().squeeze(1).numpy()
+        random.shuffle(rows)
+        others = [(target + step) % len(REBIAS) for step in range(1, len(REBIAS))]
+        random.shuffle(others)
+        conflicting = rows[int(len(rows) * rho) :]
+        size = math.ceil(len(conflicting) / len(others))
+        for number, row in enumerate(conflicting):
+            biases[row] = others[number // size]
+    return biases
+
+
+def recolored(data: BiasedDataset, rho: float) -> BiasedDataset:
+    """The same digits in the authors' colors."""
+    biases = authors_colors(data.targets, rho)
+    white = (data.inputs == 255).all(1)  # the digits; no color of the palette is white
+    images = color_background(white * 255, colors(REBIAS)[biases])
+    return replace(data, inputs=images, attributes={**data.attributes, data.bias or "": biases})
+
+
+def main() -> None:
+    device = device_named()
+    recipe = tomllib.loads((RECIPES / "biased-mnist-end.toml").read_text())
+    rho, network = recipe["data"]["rho"], recipe["network"]["name"]
+    splits = {
+        name: load("biased-mnist", name, rho=rho)
+        for name in ("train", "validation", "test", "test-biased")
+    }
+    train = recolored(splits["train"], rho)
+    progress = Accuracies()
+    result = crossbias.fit(
+        EnD(**{key: value for key, value in recipe["method"].items() if key != "name"}),
+        train,
+        validation=splits["validation"],
+        network=network,
+        config=TrainConfig(**recipe["train"] | {"device": device, "validation_interval": 4}),
+        progress=progress,
+    )
+    scores = result.evaluate(splits["test"], splits["test-biased"])
+    found = {name: round(100 * score.overall.value, 2) for name, score in scores.items()}
+    conflicting = int((train.biases != train.targets).sum())
+    keep(
+        "end_coloring",
+        found | {"conflicting training images": conflicting, "validation": progress.found},
+        device,
+    )
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(2)
+    main()
