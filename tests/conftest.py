@@ -1,5 +1,9 @@
 """Small data and networks that every test may ask for."""
 
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
 import hypothesis
 import pytest
 import torch
@@ -57,3 +61,20 @@ def network() -> Network:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return make_network()
+
+
+@pytest.fixture
+def without_waiting() -> Callable[[], AbstractContextManager[None]]:
+    """A context in which it is an error to wait for the GPU."""
+
+    @contextmanager
+    def context() -> Iterator[None]:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")
+            torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    return context

@@ -339,15 +339,12 @@ def test_maps_of_telling_pairs_are_saved_for_the_report(data, tmp_path):
 
 
 @pytest.mark.gpu
-def test_a_guided_step_never_waits_for_the_device(data):
+def test_a_guided_step_never_waits_for_the_device(data, without_waiting):
     config = dataclasses.replace(SGD, device="cuda", steps=10)
     method = IE(reference_start=0, guidance_start=1, empty="candidates")
     training = prepared(method, data, config=config)
     batch = whole_batch(training)
     for _ in range(3):
         training.step(batch)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with without_waiting():
         training.step(batch)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")

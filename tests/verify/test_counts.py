@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
 import pytest
 import torch
 from hypothesis import given
@@ -69,12 +72,11 @@ def test_counting_never_looks_at_the_values() -> None:
 
 
 @pytest.mark.gpu
-def test_counting_on_cuda_does_not_wait_for_the_device() -> None:
+def test_counting_on_cuda_does_not_wait_for_the_device(
+    without_waiting: Callable[[], AbstractContextManager[None]],
+) -> None:
     rows = [(t, b, p) for t in range(CLASSES) for b in range(-1, BIASES) for p in range(CLASSES)]
     on_device = tuple(column.cuda() for column in columns(rows))
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with without_waiting():
         counts = count(*on_device, num_classes=CLASSES, num_biases=BIASES)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
     assert counts.cpu().equal(counted(rows))

@@ -93,7 +93,25 @@ def _input_gradient(images: Tensor, weight: Tensor, towards: Tensor, geometry: l
 def _weight_gradient(
     images: Tensor, weight: Tensor, towards: Tensor, geometry: list[Any]
 ) -> Tensor:
-    stride, padding, dilation = geometry
-    columns = F.unfold(images.to(towards.dtype), weight.shape[2:], dilation, padding, stride)
-    products = towards.flatten(2) @ columns.transpose(1, 2)  # (B, out, h w) (B, h w, in k k)
-    return products.sum(0).view_as(weight).to(weight.dtype)
+    out, _, *kernel = weight.shape
+    columns = _unfolded(images.to(towards.dtype), kernel, geometry)
+    products = towards.flatten(2) @ columns  # (B, out, h w) (B, h w, k k in)
+    gradient = products.sum(0).view(out, *kernel, -1).movedim(-1, 1)
+    return gradient.to(weight.dtype)
+
+
+def _unfolded(images: Tensor, kernel: list[int], geometry: list[Any]) -> Tensor:
+    """What each position of the kernel sees, ``(B, h w, k k in)``.
+
+    The channels come last, so that of images in that memory format whole pixels are copied.
+    """
+    (down, right), (above, left), (by_row, by_column) = (_pair(each) for each in geometry)
+    rows, columns = (kernel[0] - 1) * by_row + 1, (kernel[1] - 1) * by_column + 1
+    padded = F.pad(images, (left, left, above, above))
+    windows = padded.unfold(2, rows, down).unfold(3, columns, right)  # (B, in, h, w, rows, columns)
+    seen = windows[..., ::by_row, ::by_column].movedim(1, -1)
+    return seen.flatten(3).flatten(1, 2)
+
+
+def _pair(value: int | Sequence[int]) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else (value[0], value[1])
