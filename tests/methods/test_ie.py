@@ -147,7 +147,7 @@ def guided_loss(f, each, inputs, y, w, s, loss_d, drawn, data) -> Tensor:
             continue
         weight = naive_intrinsic(f, inputs[i], partner_inputs[i], int(y[i]), tau=2.0)
         guidance = (maps[i] * weight).mean(1)
-        similar = (maps[i].mean(1) - guidance.detach()).abs().sum()
+        similar = (maps[i].mean(1) - guidance).abs().sum()
         guided = F.cross_entropy(f.head(guidance)[None], y[i : i + 1])
         total = total + 3 * score[i] * similar + w[i] * guided + score[i] * partner_each[i]
     return total / 48

@@ -52,8 +52,8 @@ class IE(Method):
         score_weights: Weight eqs. 9 and 12 by the partner's score; false is a row of Table 3.
         guidance_loss: Use eq. 11; false is a row of Table 3.
         negative_loss: Use eq. 12; false is a row of Table 3.
-        detach: Let no gradient flow into the guidance of eq. 9, which could otherwise be met by
-            weakening what it enhances.
+        detach: Let no gradient flow into the guidance of eq. 9. It then is a target that moves
+            away as the features grow towards it, and they may grow without end.
         explained: The class that explanation maps are of: the ``target`` as in the paper, or the
             ``prediction``.
     """
@@ -78,7 +78,7 @@ class IE(Method):
         score_weights: bool = True,
         guidance_loss: bool = True,
         negative_loss: bool = True,
-        detach: bool = True,
+        detach: bool = False,
         explained: Literal["target", "prediction"] = "target",
     ) -> None:
         self.members = members
