@@ -2,8 +2,9 @@
 
 LNL's own bias network h and the network it works against change together, so that a high loss of
 h does not say that the color is gone. Here a new h of the same form learns from the final, frozen
-f, and from the f of plain training; and, for comparison, from nothing but the position in the
-image. Losses in nats, the sum over three channels, on the test images. Needs CROSSBIAS_DATA.
+f, and from those of plain training and of plain training on gray images; and, for comparison, from
+nothing but the position in the image. Losses in nats, the sum over three channels, on the test
+images; accuracies in %. Needs CROSSBIAS_DATA.
 
     python -m benchmarks.lnl_leftover [cpu | cuda] [sigma2]
 """
@@ -20,7 +21,7 @@ from crossbias import BiasedDataset, Network, TrainConfig
 from crossbias.data import load
 from crossbias.data.loader import Loader
 from crossbias.functional import bias_cross_entropy, color_levels
-from crossbias.methods import ERM, LNL
+from crossbias.methods import ERM, LNL, Method
 from crossbias.networks.middle import middle_layer
 from crossbias.networks.predictors import bias_predictor
 from crossbias.train.progress import Progress
@@ -47,7 +48,7 @@ def levels(loader: Loader, inputs: Tensor) -> Tensor:
 def fresh_loss(network: Network, train: BiasedDataset, test: BiasedDataset, device: str) -> float:
     """Test loss of a bias network that has learned from the frozen lower half."""
     network = network.to(device).eval()
-    network.tap(middle_layer(network))
+    network.tap(middle_layer(network) or "body.1.5")  # gray: the same layer behind the conversion
     options: dict[str, Any] = {"resident_bytes": 2**30, "workers": 0}
     here, there = (Loader(data, torch.device(device), **options) for data in (train, test))
     with torch.no_grad():
@@ -88,6 +89,20 @@ def position_loss(train: BiasedDataset, test: BiasedDataset) -> float:
     return torch.stack(losses).mean().item()
 
 
+def follows_color(network: Network, test: BiasedDataset, device: str) -> float:
+    """Share of the conflicting test images that are called the digit whose color they have."""
+    loader = Loader(test, torch.device(device), resident_bytes=2**30, workers=0)
+    network = network.to(device).eval()
+    fooled = conflicting = 0
+    with torch.no_grad():
+        for batch in loader.batches(torch.arange(len(test)).split(1000)):
+            other = batch.bias != batch.target
+            called = network(batch.inputs).logits.argmax(1)
+            fooled += int((other & (called == batch.bias)).sum())
+            conflicting += int(other.sum())
+    return fooled / conflicting
+
+
 def main() -> None:
     device = device_named()
     sigma2 = float(sys.argv[2]) if len(sys.argv) > 2 else 0.02
@@ -96,24 +111,28 @@ def main() -> None:
         "batch_size": BATCH, "optimizer": "sgd", "lr": 0.01, "momentum": 0.9,
         "weight_decay": 5e-4, "device": device,
     }  # fmt: skip
-    methods = {
-        "erm": (ERM(), EPOCHS["biased"]),
-        "lnl": (LNL(target="color", biased_epochs=EPOCHS["biased"]), EPOCHS["lnl"]),
-    }
+    methods: dict[str, tuple[Method, str, int]] = {
+        "erm": (ERM(), "lnl-convnet", EPOCHS["biased"]),
+        "gray": (ERM(), "gray", EPOCHS["biased"]),
+        "lnl": (
+            LNL(target="color", biased_epochs=EPOCHS["biased"]), "lnl-convnet", EPOCHS["lnl"],
+        ),
+    }  # fmt: skip
     found: dict[str, Any] = {"position only": round(position_loss(train, test), 3)}
-    for name, (method, epochs) in methods.items():
+    for name, (method, network, epochs) in methods.items():
         torch.manual_seed(0)
         last = Last()
         result = crossbias.fit(
             method,
             train,
-            network="lnl-convnet",
+            network=network,
             config=TrainConfig(epochs=epochs, **config),
             progress=last,
         )
         (score,) = result.evaluate(test).values()
         found[name] = {
             "accuracy": round(100 * score.overall.value, 2),
+            "follows the color": round(100 * follows_color(result.network, test, device), 2),
             "loss of a fresh h": round(fresh_loss(result.network, train, test, device), 3),
         }
         if "bias" in last.losses:
