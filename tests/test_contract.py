@@ -71,7 +71,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "score_weights": False,
         "guidance_loss": False,
         "negative_loss": False,
-        "detach": False,
+        "detach": True,
         "explained": "prediction",
     },
 }
