@@ -39,8 +39,15 @@ def ratio(times: dict[str, list[float]], first: str, second: str) -> float:
     return statistics.median(one / other for one, other in pairs)
 
 
-def keep(name: str, found: dict[str, Any], device: str) -> None:
-    """Print what was found and write it, with what made it, to results/."""
+def keep(name: str, found: dict[str, Any], device: str, *, part: str = "") -> None:
+    """Print what was found and write it, with what made it, to results/.
+
+    Args:
+        name: Of the program.
+        found: What it found.
+        device: Where.
+        part: Of the whole, where a run of the program measures one part of it.
+    """
     record = {
         "benchmark": name,
         "command": " ".join(["python", "-m", f"benchmarks.{name}", *sys.argv[1:]]),
@@ -49,7 +56,8 @@ def keep(name: str, found: dict[str, Any], device: str) -> None:
         "found": found,
     }
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}-{torch.device(device).type}.json"
+    of_part = f"-{part}" if part else ""
+    path = RESULTS / f"{name}{of_part}-{torch.device(device).type}.json"
     path.write_text(json.dumps(record, indent=2) + "\n")
     print(f"{name}: {json.dumps(found)}")
 
