@@ -1,6 +1,24 @@
 """The benchmarks that need no GPU and take minutes at most."""
 
-from benchmarks import auditing, coverage, drawing, imports, overhead, reporting, scoring
+from benchmarks import (
+    auditing,
+    coverage,
+    drawing,
+    imports,
+    overhead,
+    reporting,
+    scoring,
+    whole_scoring,
+)
 
-for benchmark in (imports, drawing, scoring, overhead, reporting, auditing, coverage):
+for benchmark in (
+    imports,
+    drawing,
+    scoring,
+    whole_scoring,
+    overhead,
+    reporting,
+    auditing,
+    coverage,
+):
     benchmark.main()

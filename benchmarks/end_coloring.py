@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 import crossbias
@@ -60,10 +59,11 @@ def authors_colors(targets: Tensor, rho: float) -> Tensor:
 
 def recolored(data: BiasedDataset, rho: float) -> BiasedDataset:
     """The same digits in the authors' colors."""
+    assert data.bias
     biases = authors_colors(data.targets, rho)
     white = (data.inputs == 255).all(1)  # the digits; no color of the palette is white
     images = color_background(white * 255, colors(REBIAS)[biases])
-    return replace(data, inputs=images, attributes={**data.attributes, data.bias or "": biases})
+    return replace(data, inputs=images, attributes={**data.attributes, data.bias: biases})
 
 
 def main() -> None:
@@ -95,5 +95,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(2)
     main()

@@ -1,7 +1,7 @@
 """LNL's colored MNIST, drawn in several ways that its paper allows.
 
 The paper draws a color from a normal distribution around the mean color of the class, and does not
-say what happens to a channel below 0 or above 1. `clipped` is what `colored-mnist-lnl` does;
+say what happens to a channel below 0 or above 1. `clipped` cuts it, as `colored-mnist-lnl` does;
 `resampled` draws the channel again; `wrapped` lets the bytes overflow, `wrapped-below` those below
 0 alone. For each of them plain training, the same on gray images, and LNL, 20 epochs each and 40
 more of LNL; the last for the smallest variance alone. The authors have, for .02 and .05, 40.55 and

@@ -12,6 +12,8 @@ import torch
 import crossbias
 from crossbias import TrainConfig
 from crossbias.methods import ERM, LNL, METHODS
+from crossbias.scores import gradient_acceptance
+from crossbias.train.run import Run
 
 
 @pytest.fixture(scope="session")
@@ -77,6 +79,13 @@ def test_two_processes_compute_what_one_does(name, method, findings, data):
 def test_scores_of_all_processes_come_together(findings, data):
     for result in findings[0]:
         assert torch.equal(result["score"], data.targets.float() + 1)
+
+
+def test_whole_network_scores_are_those_of_one_process(findings, data, network):
+    run = Run(data, network=network, config=TrainConfig(device="cpu"))
+    expected = gradient_acceptance(run, network, dimensions=9, balance=1.0, floor=0.01)
+    for result in findings[0]:
+        torch.testing.assert_close(result["acceptance"], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_a_stage_is_computed_by_all_processes_or_none(findings):

@@ -18,10 +18,12 @@ from torch import nn
 import crossbias
 from crossbias import Network, TrainConfig
 from crossbias.methods import ERM, LNL, METHODS
+from crossbias.scores import gradient_acceptance
 from crossbias.train.folder import RunFolder
 from crossbias.train.run import Run
 
 PLAIN_LNL = LNL(layer="body.2", lambda_f=1.0, mu=1.0, from_biased=False)
+ACCEPTANCE = {"dimensions": 9, "balance": 1.0, "floor": 0.01}
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", processes=2, lr=0.01)
 
 
@@ -102,6 +104,8 @@ def main() -> None:
     run.folder = RunFolder(folder)  # which is there, also where the first process is slow
     findings["late stage"] = probe_late_stage(run)
     findings["score"] = run.score(network, lambda batch, output: batch.target.float() + 1)
+    findings["acceptance"] = gradient_acceptance(run, network, **ACCEPTANCE)
+    network.train()
 
     mine = torch.arange(3 - rank, dtype=torch.float32)[:, None] + 10 * rank
     findings["gathered"] = run.devices.gather(mine)

@@ -52,12 +52,36 @@ def test_gradients_of_single_samples(name):
 
 
 @pytest.mark.parametrize("options", [{"groups": 3}, {"padding": "same"}])
-def test_other_convolutions_stay_as_they_are(options, monkeypatch):
+def test_other_convolutions_stay_as_they_are_but_for_the_precision(options, monkeypatch):
     monkeypatch.setattr(convolution, "_Convolution", None)  # calling it would fail
     inputs, weight = torch.rand(1, 3, 6, 6), torch.rand(6, 3 // options.get("groups", 1), 3, 3)
+    bias = torch.rand(6)
+    expected = F.conv2d(inputs, weight, bias, **options)
     with UnfoldedWeightGradients():
-        found = F.conv2d(inputs, weight, **options)
-    assert torch.equal(found, F.conv2d(inputs, weight, **options))
+        torch.testing.assert_close(F.conv2d(inputs, weight, bias, **options), expected)
+    with UnfoldedWeightGradients(torch.bfloat16):
+        low = F.conv2d(inputs, weight, bias, **options)
+    assert low.dtype == torch.float32
+    assert 0 < (low - expected).abs().max() < 0.1
+
+
+def test_one_number_in_a_list_and_an_image_without_a_batch():
+    inputs = torch.rand(1, 3, 6, 6)
+    weight = torch.rand(2, 3, 3, 3, requires_grad=True)
+    (expected,) = torch.autograd.grad(F.conv2d(inputs, weight, stride=2).sum(), weight)
+    for images, options in ((inputs, {"stride": [2]}), (inputs[0], {"stride": 2})):
+        with UnfoldedWeightGradients():
+            output = F.conv2d(images, weight, **options)
+        (found,) = torch.autograd.grad(output.sum(), weight)
+        torch.testing.assert_close(found, expected)
+
+
+def test_a_first_derivative_keeps_nothing_for_a_second():
+    weight = torch.rand(2, 3, 3, 3, requires_grad=True)
+    with UnfoldedWeightGradients():
+        output = F.conv2d(torch.rand(1, 3, 6, 6), weight)
+    (found,) = torch.autograd.grad(output.square().sum(), weight, create_graph=True)
+    assert not found.requires_grad
 
 
 @pytest.mark.parametrize("name", LAYERS)

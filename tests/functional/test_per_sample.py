@@ -82,6 +82,13 @@ def test_an_empty_batch_has_no_chunks():
     assert not list(per_sample_gradients(network, torch.rand(0, 4), torch.zeros(0).long()))
 
 
+def test_results_in_tuples_count():
+    with per_sample._Recorder([]) as recorder:
+        torch.zeros(6).max(0)
+        torch.ones(2, 3).split(2)
+    assert recorder.computed == 6 + 2 + 6 + 6  # zeros, largest and where; ones, their parts
+
+
 def test_unfolded_inputs_count_where_their_weight_is_wanted():
     body = nn.Sequential(nn.Conv2d(2, 5, 3), nn.ReLU(), nn.Flatten())
     network = Network(body, nn.Linear(5 * 4 * 4, 3))

@@ -15,8 +15,8 @@ class UnfoldedWeightGradients(TorchFunctionMode):
 
     ``vmap`` turns the weight gradients of many samples into one convolution with as many groups,
     for which there are no fast kernels. As the product of the output's gradient and the unfolded
-    input they are a batched matrix product. Convolutions in groups stay as they are. They can be
-    differentiated once.
+    input they are a batched matrix product. Convolutions in groups stay as they are, but for their
+    precision. First derivatives only: a second one would take the first as a constant.
 
     Args:
         precision: What the convolutions and products are computed in, as under autocast; that of
@@ -50,10 +50,12 @@ def _convolved(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Tensor:
-    if groups != 1 or isinstance(padding, str):
-        return F.conv2d(inputs, weight, bias, stride, padding, dilation, groups)
-    settings = precision or inputs.dtype, stride, padding, dilation
-    output: Tensor = _Convolution.apply(inputs, weight, *settings)
+    precision = precision or inputs.dtype
+    if groups != 1 or isinstance(padding, str) or inputs.ndim != 4:
+        low = inputs.to(precision), weight.to(precision)
+        output = F.conv2d(*low, None, stride, padding, dilation, groups).to(inputs.dtype)
+    else:
+        output = _Convolution.apply(inputs, weight, precision, stride, padding, dilation)
     return output if bias is None else output + bias.view(-1, 1, 1)
 
 
@@ -114,4 +116,4 @@ def _unfolded(images: Tensor, kernel: list[int], geometry: list[Any]) -> Tensor:
 
 
 def _pair(value: int | Sequence[int]) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else (value[0], value[1])
+    return (value, value) if isinstance(value, int) else (value[0], value[-1])

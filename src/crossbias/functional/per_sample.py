@@ -27,8 +27,9 @@ def per_sample_gradients(
 
     A chunk has as many samples as fit the budget with their gradients, the values a network keeps
     for them and, on a GPU, the unfolded inputs of its convolutions; at least one. So memory does
-    not depend on the number of samples. Under autocast on a GPU the convolutions are computed in
-    its precision, all else and the rest of the network in float32.
+    not depend on the number of samples. What a function of torch such as attention computes inside
+    of itself is not counted. Under autocast on a GPU convolutions are computed in its precision,
+    all else in float32.
 
     Args:
         network: Called on a batch; its output has ``logits``. It must be in evaluation mode: batch
@@ -36,7 +37,7 @@ def per_sample_gradients(
         inputs: ``(B, ...)`` a batch.
         target: ``(B,)`` class numbers.
         names: Of the parameters to differentiate by; all trainable ones if not given.
-        budget: Bytes for a chunk; if not given, a quarter of a GPU's free memory, or 1 GiB.
+        budget: Bytes for a chunk; if not given, a quarter of a GPU's memory, or else 1 GiB.
 
     Returns:
         An iterator over which rows of the batch, and their gradients ``(rows, parameters)`` in
@@ -90,11 +91,10 @@ def _chunks(
 
 
 def _memory(device: torch.device) -> int:
+    """The same whatever else is on the device, so that repeating gives the same to the last bit."""
     if device.type != "cuda":
         return 2**30
-    free = torch.cuda.mem_get_info(device)[0]
-    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int((free + cached) // 4)
+    return int(torch.cuda.get_device_properties(device).total_memory) // 4
 
 
 def _values_of_one(network: nn.Module, sample: Tensor, parameters: Sequence[Tensor]) -> int:
@@ -125,8 +125,8 @@ class _Recorder(TorchFunctionMode):
     ) -> Any:
         """Call the function and count."""
         result = func(*args, **(kwargs or {}))
-        if isinstance(result, Tensor):
-            self.computed += result.numel()
+        several = result if isinstance(result, tuple) else (result,)
+        self.computed += sum(each.numel() for each in several if isinstance(each, Tensor))
         if func is F.conv2d:
             weight = args[1] if len(args) > 1 else (kwargs or {})["weight"]
             if id(weight) in self.wanted:

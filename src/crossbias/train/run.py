@@ -294,10 +294,10 @@ class Run:
         return copy.deepcopy(network) if isinstance(network, nn.Module) else network()
 
     def batches(self, size: int | None = None) -> Iterator[Batch]:
-        """The data in order, without augmentation, this process's share of each batch.
+        """The data in order, without augmentation; each process has its share.
 
         Args:
-            size: Samples in a batch; those of training if not given.
+            size: Samples of one process in a batch; as many as a batch of training if not given.
         """
         return self._batches(self.data, size or self.config.batch_size)
 
