@@ -67,6 +67,14 @@ def test_gradients_of_named_parameters_are_those_of_all(network):
     assert not head.requires_grad  # it would keep what it was computed from
 
 
+def test_a_name_that_no_trainable_parameter_has_is_refused(network):
+    network.eval()
+    network.head.bias.requires_grad_(False)
+    for name in ("head.wieght", "head.bias"):
+        with pytest.raises(ValueError, match=rf"no trainable parameter {name}; .*'head.weight'"):
+            per_sample_gradients(network, torch.rand(1, 3, 6, 6), torch.tensor([0]), names=[name])
+
+
 def test_chunks_are_of_about_the_same_size_and_fit_the_budget():
     network = Network(nn.Flatten(), nn.Linear(4, 3)).eval()
     # 15 parameters three times; inputs flattened, made float32 and mapped to 3 values, all twice

@@ -53,6 +53,8 @@ def per_sample_gradients(
     if any(module.training for module in network.modules()):
         raise ValueError("per-sample gradients need the network in evaluation mode: network.eval()")
     trainable = {n: p for n, p in network.named_parameters() if p.requires_grad}
+    if absent := sorted(set(names or ()) - set(trainable)):
+        raise ValueError(f"no trainable parameter {', '.join(absent)}; there are {list(trainable)}")
     parameters = {n: p for n, p in trainable.items() if names is None or n in names}
     if not len(inputs):
         return iter(())
