@@ -212,6 +212,7 @@ def test_a_layer_that_is_not_there_is_refused_with_those_that_are():
 def test_features_and_logits_are_float32_under_autocast():
     """A shape's share of an averaged color is smaller than the last bit of bf16."""
     network = Network(nn.Conv2d(3, 8, 1), nn.Linear(8, 4))
+    nn.init.constant_(network.body.weight, 0.5)  # drawn ones may add up to nearly nothing
     images = torch.full((1, 3, 28, 28), 0.5).repeat(2, 1, 1, 1)
     images[1, :, 14, 14] += 0.25  # one pixel of 784
     with torch.autocast("cpu", dtype=torch.bfloat16):
