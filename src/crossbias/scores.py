@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from crossbias.train.run import Run
 
 
-_GPU_BATCH = 1024  # samples whose gradients keep a GPU busy
+_GPU_BATCH = 2048  # samples whose gradients keep a GPU busy
 
 
 def head_norm(run: "Run", network: Network) -> Tensor:

@@ -192,18 +192,38 @@ def test_foreground_colors_are_grey_times_color_rounded() -> None:
     assert torch.equal(color_foreground(every, torch.ones_like(own))[:, 2], every)
 
 
-@pytest.mark.parametrize("split", ["train", "test", "test-color-1"])
-def test_lnl_colors_are_normal_around_the_mean_colors(split: str, small_originals: Path) -> None:
-    data = load("colored-mnist-lnl", split, sigma2=0.04)
-    digits = grey(data, small_originals)
+def lnl_colors(data: BiasedDataset, root: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The color of each image, and its mean color."""
+    digits = grey(data, root)
     colors = np.array([color_of(*pair) for pair in zip(data.inputs, digits, strict=True)])
-    means = np.array(list(PGD.values()))[data.biases.numpy()] / 255
+    return colors, np.array(list(PGD.values()))[data.biases.numpy()] / 255
+
+
+@pytest.mark.parametrize("split", ["train", "test", "test-color-1"])
+def test_lnl_colors_are_normal_drawn_again_outside(split: str, small_originals: Path) -> None:
+    colors, means = lnl_colors(load("colored-mnist-lnl", split, sigma2=0.04), small_originals)
+    for channel in range(3):
+        ends = -means[:, channel] / 0.2, (1 - means[:, channel]) / 0.2
+        expected = stats.truncnorm(*ends, loc=means[:, channel], scale=0.2)
+        shares = expected.cdf(
+            np.clip(colors[:, channel], 0, 1)
+        )  # uniform, if that is what they are
+        assert stats.kstest(shares, "uniform").pvalue > 1e-3
+    assert ((colors < 0.004).mean(0) < 0.05).all()  # nothing piles up at the ends
+
+
+@pytest.mark.parametrize("split", ["train", "test", "test-color-1"])
+def test_cut_lnl_colors_are_normal_within(split: str, small_originals: Path) -> None:
+    data = load("colored-mnist-lnl", split, sigma2=0.04, outside="cut")
+    colors, means = lnl_colors(data, small_originals)
     middle = (means > 0.35) & (means < 0.65)  # where hardly anything is cut off
     noise = ((colors - means) / 0.2)[middle]
     assert len(noise) > 100
     assert stats.kstest(noise, "norm").pvalue > 1e-3
     assert (colors > -1e-9).all()
     assert (colors < 1.01).all()
+    if (none := means == 0).any():
+        assert 0.4 < (colors[none] < 1e-9).mean() < 0.6
 
 
 def test_lnl_splits_have_the_mean_colors_of_the_paper() -> None:
@@ -360,6 +380,7 @@ def test_test_splits_are_made_independently(name: str) -> None:
         ("biased-mnist", {"confusing": 0}, r"confusing .* must be in \[1, 9\], got 0"),
         ("biased-mnist", {"held_out": 0.6}, r"held_out .* must be in \[0, 0.5\], got 0.6"),
         ("colored-mnist-lnl", {"sigma2": -1}, "sigma2 .* must be at least 0, got -1"),
+        ("colored-mnist-lnl", {"outside": "clip"}, "one of 'redraw', 'cut', got 'clip'"),
         ("colored-mnist-lnl", {"sigma": 1}, "did you mean 'sigma2'"),
         ("colored-mnist", {"palette": "rebias"}, "one of 'pgd', 'lff', got 'rebias'"),
         ("watermarked-mnist", {"offset": 29}, r"offset .* must be in \[0, 28\], got 29"),
@@ -376,8 +397,14 @@ def test_bad_options_are_refused(name: str, options: dict[str, object], message:
     [
         ("biased-mnist", "train", {"rho": 0.9}, "93ba5dea27d7bb39"),
         ("biased-mnist", "validation", {"confusing": 3}, "22c555c225274f91"),
-        ("colored-mnist-lnl", "train", {}, "aac03f99d1a1a8ba"),
-        ("colored-mnist-lnl", "test-color-4", {"sigma2": 0.05}, "4454bfd332a87232"),
+        ("colored-mnist-lnl", "train", {}, "6efdd345ec3cf7ba"),
+        ("colored-mnist-lnl", "train", {"outside": "cut"}, "aac03f99d1a1a8ba"),
+        (
+            "colored-mnist-lnl",
+            "test-color-4",
+            {"sigma2": 0.05, "outside": "cut"},
+            "4454bfd332a87232",
+        ),
         ("colored-mnist", "train", {}, "9f544a622414d325"),
         ("colored-mnist", "validation", {"palette": "lff", "variant": "paper"}, "7fcc7ea7af24f3de"),
         ("colored-mnist", "test-random-color", {}, "3580be16f0fbce4e"),

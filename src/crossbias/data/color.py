@@ -61,7 +61,7 @@ def turn_hue(images: Tensor, turns: Tensor) -> Tensor:
     hue = (_hue(images, largest, chroma) + turns[:, None, None].to(images.dtype)) % 1
     # A channel is the largest value less a part of the chroma that depends on the distance of
     # the hue from the channel's own.
-    sixths = torch.tensor((5.0, 3.0, 1.0), device=images.device, dtype=images.dtype)
+    sixths = 5 - 2 * torch.arange(3, device=images.device, dtype=images.dtype)
     distance = (sixths[:, None, None] + 6 * hue[:, None]) % 6  # (B, 3, H, W)
     part = torch.minimum(distance, 4 - distance).clamp(0, 1)
     return largest[:, None] - chroma[:, None] * part

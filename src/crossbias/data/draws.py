@@ -15,6 +15,20 @@ def normal(*shape: int, generator: torch.Generator) -> Tensor:
     return inverse
 
 
+def normal_in_unit(means: Tensor, deviation: float, *, generator: torch.Generator) -> Tensor:
+    """Normal numbers around means in [0, 1], drawn again while they lie outside of it, float64.
+
+    As many uniform numbers whatever the deviation: the distribution function is inverted between
+    its values at 0 and at 1.
+    """
+    means = means.double()
+    scale = max(deviation, 1e-12)  # without a deviation every number is its mean
+    low, high = torch.special.ndtr(-means / scale), torch.special.ndtr((1 - means) / scale)
+    uniform = torch.rand(means.shape, dtype=torch.float64, generator=generator)
+    inverse = torch.special.ndtri(low + uniform * (high - low))
+    return (means + scale * inverse).clamp(0, 1)  # at the ends it is rounded, or infinite
+
+
 def below(limit: int, *shape: int, generator: torch.Generator) -> Tensor:
     """Whole numbers 0 .. limit - 1, each as likely, int64."""
     return (torch.rand(*shape, dtype=torch.float64, generator=generator) * limit).long()

@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from crossbias.data.assignment import biased_values
 from crossbias.data.coloring import color_foreground
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.digit_sets import CLASSES, digit_set
-from crossbias.data.draws import normal
+from crossbias.data.draws import normal, normal_in_unit
 from crossbias.data.originals import load_original
 from crossbias.data.palettes import PGD, colors
 from crossbias.data.source import Source
@@ -27,12 +27,14 @@ class LNLColoredMNIST(Source):
     In ``train``, all 60,000 training digits, the mean is that of the digit's class. In ``test``
     it is any of the ten, each equally often in every class, up to one. In ``test-color-0`` to
     ``test-color-9``, the test sets of the paper's Figure 5, it is that of one class for all
-    digits. The bias is the number of the mean color. A color is cut to [0, 1] and multiplied with
-    the grey level.
+    digits. The bias is the number of the mean color. The color is multiplied with the grey level.
 
     Args:
         sigma2: Variance of each channel, for values in [0, 1]: .02 (most biased) to .05 in steps
             of .005 in the paper. In ``test`` it is the same.
+        outside: What becomes of a channel that is drawn outside of [0, 1]: ``redraw`` it until it
+            is not, or ``cut`` it. The paper does not say; plain training has the accuracies of
+            the paper with the first.
     """
 
     name: ClassVar[str] = "colored-mnist-lnl"
@@ -44,8 +46,11 @@ class LNLColoredMNIST(Source):
     )
     network: ClassVar[str] = "lnl-convnet"
 
-    def __init__(self, *, sigma2: NonNegative = 0.02) -> None:
+    def __init__(
+        self, *, sigma2: NonNegative = 0.02, outside: Literal["redraw", "cut"] = "redraw"
+    ) -> None:
         self.sigma2 = sigma2
+        self.outside = outside
 
     def published(self, split: str) -> dict[str, int]:
         """Sizes of the splits."""
@@ -55,10 +60,9 @@ class LNLColoredMNIST(Source):
         """Color one split."""
         digits, targets = load_original("mnist", "train" if split == "train" else "t10k", root=root)
         biases = _means(split, targets, generator_for(seed, self.name, split, "mean"))
-        noise = normal(len(targets), 3, generator=generator_for(seed, self.name, split, "color"))
-        shades = (colors(PGD)[biases] / 255.0 + noise * math.sqrt(self.sigma2)).clamp(0, 1)
+        generator = generator_for(seed, self.name, split, "color")
         return digit_set(
-            color_foreground(digits, shades),
+            color_foreground(digits, self._shades(colors(PGD)[biases] / 255.0, generator)),
             targets,
             biases,
             name=self.name,
@@ -68,6 +72,13 @@ class LNLColoredMNIST(Source):
             mean=(0.4914, 0.4822, 0.4465),  # CIFAR-10's, as in the authors' code
             std=(0.2023, 0.1994, 0.2010),
         )
+
+    def _shades(self, means: Tensor, generator: torch.Generator) -> Tensor:
+        """A color for each image, from its mean color, (n, 3)."""
+        deviation = math.sqrt(self.sigma2)
+        if self.outside == "redraw":
+            return normal_in_unit(means, deviation, generator=generator)
+        return (means + normal(*means.shape, generator=generator) * deviation).clamp(0, 1)
 
 
 def _means(split: str, targets: Tensor, generator: torch.Generator) -> Tensor:
