@@ -7,7 +7,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from crossbias.functional import convolution
-from crossbias.functional.convolution import UnfoldedWeightGradients
+from crossbias.functional.batchable import BatchableLayers
 
 LAYERS = {
     "plain": nn.Conv2d(3, 5, 3),
@@ -23,7 +23,7 @@ def test_output_and_gradients_are_those_of_conv2d(name):
     inputs = torch.rand(2, 3, 8, 9, dtype=torch.float64, requires_grad=True)
     wanted = [inputs, *layer.parameters()]
     expected = layer(inputs)
-    with UnfoldedWeightGradients():
+    with BatchableLayers():
         found = layer(inputs)
     own = found.grad_fn if layer.bias is None else found.grad_fn.next_functions[0][0]
     assert type(own).__name__ == "_ConvolutionBackward"
@@ -43,7 +43,7 @@ def test_gradients_of_single_samples(name):
     def loss(parameters, sample):
         return functional_call(layer, parameters, (sample[None],)).tanh().sum()
 
-    with UnfoldedWeightGradients():
+    with BatchableLayers():
         found = vmap(grad(loss), in_dims=(None, 0))(parameters, inputs)
     for row, sample in enumerate(inputs):
         expected = grad(loss)(parameters, sample)
@@ -57,9 +57,9 @@ def test_other_convolutions_stay_as_they_are_but_for_the_precision(options, monk
     inputs, weight = torch.rand(1, 3, 6, 6), torch.rand(6, 3 // options.get("groups", 1), 3, 3)
     bias = torch.rand(6)
     expected = F.conv2d(inputs, weight, bias, **options)
-    with UnfoldedWeightGradients():
+    with BatchableLayers():
         torch.testing.assert_close(F.conv2d(inputs, weight, bias, **options), expected)
-    with UnfoldedWeightGradients(torch.bfloat16):
+    with BatchableLayers(torch.bfloat16):
         low = F.conv2d(inputs, weight, bias, **options)
     assert low.dtype == torch.float32
     assert 0 < (low - expected).abs().max() < 0.1
@@ -70,7 +70,7 @@ def test_one_number_in_a_list_and_an_image_without_a_batch():
     weight = torch.rand(2, 3, 3, 3, requires_grad=True)
     (expected,) = torch.autograd.grad(F.conv2d(inputs, weight, stride=2).sum(), weight)
     for images, options in ((inputs, {"stride": [2]}), (inputs[0], {"stride": 2})):
-        with UnfoldedWeightGradients():
+        with BatchableLayers():
             output = F.conv2d(images, weight, **options)
         (found,) = torch.autograd.grad(output.sum(), weight)
         torch.testing.assert_close(found, expected)
@@ -78,7 +78,7 @@ def test_one_number_in_a_list_and_an_image_without_a_batch():
 
 def test_a_first_derivative_keeps_nothing_for_a_second():
     weight = torch.rand(2, 3, 3, 3, requires_grad=True)
-    with UnfoldedWeightGradients():
+    with BatchableLayers():
         output = F.conv2d(torch.rand(1, 3, 6, 6), weight)
     (found,) = torch.autograd.grad(output.square().sum(), weight, create_graph=True)
     assert not found.requires_grad
@@ -90,7 +90,7 @@ def test_lower_precision_is_near_and_leaves_the_types_alone(name):
     inputs = torch.rand(2, 3, 8, 9, requires_grad=True)
     wanted = [inputs, *layer.parameters()]
     expected = layer(inputs)
-    with UnfoldedWeightGradients(torch.bfloat16):
+    with BatchableLayers(torch.bfloat16):
         found = layer(inputs)
     towards = torch.rand_like(expected)
     pairs = zip(
@@ -110,7 +110,7 @@ def test_only_gradients_that_are_asked_for_are_computed(wanted, monkeypatch):
     monkeypatch.setattr(convolution, other, None)  # calling it would fail
     images = torch.rand(1, 3, 6, 6, requires_grad=wanted == "images")
     weight = torch.rand(2, 3, 3, 3, requires_grad=wanted == "weight")
-    with UnfoldedWeightGradients():
+    with BatchableLayers():
         F.conv2d(images, weight).sum().backward()
     assert (images.grad is None) == (wanted == "weight")
     assert (weight.grad is None) == (wanted == "images")

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from crossbias.functional import per_sample, per_sample_gradients
-from crossbias.functional.convolution import UnfoldedWeightGradients
+from crossbias.functional.batchable import BatchableLayers
 from crossbias.functional.per_sample import parts_of
 from crossbias.networks import Network
 
@@ -44,7 +44,7 @@ def test_convolutions_as_on_a_gpu_give_the_same_gradients(network):
     network.eval()
     inputs, target = torch.rand(4, 3, 6, 6), torch.arange(4) % 3
     ((_, expected),) = per_sample_gradients(network, inputs, target)
-    with UnfoldedWeightGradients():
+    with BatchableLayers():
         ((_, found),) = per_sample_gradients(network, inputs, target)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 

@@ -26,7 +26,8 @@ def normal_in_unit(means: Tensor, deviation: float, *, generator: torch.Generato
     low, high = torch.special.ndtr(-means / scale), torch.special.ndtr((1 - means) / scale)
     uniform = torch.rand(means.shape, dtype=torch.float64, generator=generator)
     inverse = torch.special.ndtri(low + uniform * (high - low))
-    return (means + scale * inverse).clamp(0, 1)  # at the ends it is rounded, or infinite
+    drawn: Tensor = (means + scale * inverse).clamp(0, 1)  # at the ends it is rounded, or infinite
+    return drawn
 
 
 def below(limit: int, *shape: int, generator: torch.Generator) -> Tensor:

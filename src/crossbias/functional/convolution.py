@@ -1,46 +1,15 @@
 """Convolutions whose weight gradients of single samples are matrix products."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.grad import conv2d_input
-from torch.overrides import TorchFunctionMode
 
 
-class UnfoldedWeightGradients(TorchFunctionMode):
-    """Within it two-dimensional convolutions have a weight gradient that ``vmap`` can batch well.
-
-    ``vmap`` turns the weight gradients of many samples into one convolution with as many groups,
-    for which there are no fast kernels. As the product of the output's gradient and the unfolded
-    input they are a batched matrix product. Convolutions in groups stay as they are, but for their
-    precision. First derivatives only: a second one would take the first as a constant.
-
-    Args:
-        precision: What the convolutions and products are computed in, as under autocast; that of
-            their input if not given.
-    """
-
-    def __init__(self, precision: torch.dtype | None = None) -> None:
-        super().__init__()
-        self.precision = precision
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        """Replace ``conv2d``; call anything else."""
-        if func is not F.conv2d:
-            return func(*args, **(kwargs or {}))
-        return _convolved(self.precision, *args, **(kwargs or {}))
-
-
-def _convolved(
+def unfolded_convolution(
     precision: torch.dtype | None,
     inputs: Tensor,
     weight: Tensor,
@@ -50,12 +19,24 @@ def _convolved(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Tensor:
-    precision = precision or inputs.dtype
+    """``conv2d`` with a weight gradient that ``vmap`` can batch well.
+
+    ``vmap`` turns the weight gradients of many samples into one convolution with as many groups,
+    for which there are no fast kernels. As the product of the output's gradient and the unfolded
+    input they are a batched matrix product. Convolutions in groups stay as they are, but for their
+    precision. First derivatives only: a second one would take the first as a constant.
+
+    Args:
+        precision: What convolutions and products are computed in, as under autocast; that of the
+            input if not given.
+        inputs: And all that follows as of ``torch.nn.functional.conv2d``.
+    """
+    low = inputs.to(precision or inputs.dtype)
     if groups != 1 or isinstance(padding, str) or inputs.ndim != 4:
-        low = inputs.to(precision), weight.to(precision)
-        output = F.conv2d(*low, None, stride, padding, dilation, groups).to(inputs.dtype)
+        output = F.conv2d(low, weight.to(low.dtype), None, stride, padding, dilation, groups)
     else:
-        output = _Convolution.apply(inputs, weight, precision, stride, padding, dilation)
+        output = _Convolution.apply(low, weight, stride, padding, dilation)
+    output = output.to(inputs.dtype)
     return output if bias is None else output + bias.view(-1, 1, 1)
 
 
@@ -63,43 +44,43 @@ class _Convolution(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(inputs: Tensor, weight: Tensor, precision: torch.dtype, *geometry: Any) -> Tensor:
-        output = F.conv2d(inputs.to(precision), weight.to(precision), None, *geometry)
-        return output.to(inputs.dtype)
+    def forward(images: Tensor, weight: Tensor, *geometry: Any) -> Tensor:
+        return F.conv2d(images, weight.to(images.dtype), None, *geometry)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        images, weight, ctx.precision, *ctx.geometry = inputs
+        images, weight, *ctx.geometry = inputs
         ctx.save_for_backward(images, weight)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         images, weight = ctx.saved_tensors
+        of_images = of_weight = None
         with torch.no_grad():  # or torch.func would keep the unfolded input for a second derivative
-            towards = gradient.to(ctx.precision)
-            of_images = of_weight = None
             if ctx.needs_input_grad[0]:
-                of_images = _input_gradient(images, weight, towards, ctx.geometry)
+                of_images = _input_gradient(images, weight, gradient, ctx.geometry)
             if ctx.needs_input_grad[1]:
-                of_weight = _weight_gradient(images, weight, towards, ctx.geometry)
-        return of_images, of_weight, None, None, None, None
+                of_weight = _weight_gradient(images, weight, gradient, ctx.geometry)
+        return of_images, of_weight, None, None, None
 
 
 def _input_gradient(images: Tensor, weight: Tensor, towards: Tensor, geometry: list[Any]) -> Tensor:
     gradient: Tensor = conv2d_input(  # type: ignore[no-untyped-call]
-        images.shape, weight.to(towards.dtype), towards, *geometry
+        images.shape, weight.to(images.dtype), towards, *geometry
     )
-    return gradient.to(images.dtype)
+    return gradient
 
 
 def _weight_gradient(
     images: Tensor, weight: Tensor, towards: Tensor, geometry: list[Any]
 ) -> Tensor:
     out, _, *kernel = weight.shape
-    columns = _unfolded(images.to(towards.dtype), kernel, geometry)
+    columns = _unfolded(images, kernel, geometry)
     products = towards.flatten(2) @ columns  # (B, out, h w) (B, h w, k k in)
-    gradient = products.sum(0).view(out, *kernel, -1).movedim(-1, 1)
-    return gradient.to(weight.dtype)
+    product = products[0] if len(products) == 1 else products.sum(0)  # a sum of one is a copy
+    gradient = product.view(out, *kernel, -1).movedim(-1, 1)
+    # Type and order at once: a copy of all gradients less.
+    return gradient.to(weight.dtype, memory_format=torch.contiguous_format)
 
 
 def _unfolded(images: Tensor, kernel: list[int], geometry: list[Any]) -> Tensor:

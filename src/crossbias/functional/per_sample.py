@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.overrides import TorchFunctionMode
 
-from crossbias.functional.convolution import UnfoldedWeightGradients
+from crossbias.functional.batchable import BatchableLayers
 
 _COPIES = 3  # what a chunk of gradients needs at its peak, in units of its own size
 
@@ -70,7 +70,7 @@ def _convolutions(kind: str) -> contextlib.AbstractContextManager[Any]:
     if kind != "cuda":
         return contextlib.nullcontext()
     enabled = torch.is_autocast_enabled(kind)
-    return UnfoldedWeightGradients(torch.get_autocast_dtype(kind) if enabled else None)
+    return BatchableLayers(torch.get_autocast_dtype(kind) if enabled else None)
 
 
 def _chunks(

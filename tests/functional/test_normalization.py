@@ -1,0 +1,69 @@
+"""Batch normalization as a product and a sum against torch's."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+from crossbias.functional import batchable
+from crossbias.functional.batchable import BatchableLayers
+
+
+def trained(layer):
+    """With statistics and weights that are not those of the start, in evaluation mode."""
+    layer = layer.double()
+    generator = torch.Generator().manual_seed(0)
+    for tensor in layer.state_dict().values():
+        if tensor.is_floating_point():
+            tensor.copy_(torch.rand(tensor.shape, generator=generator) + 0.5)
+    return layer.eval()
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.BatchNorm1d(4), (6, 4)),
+        (nn.BatchNorm1d(4), (6, 4, 5)),
+        (nn.BatchNorm2d(4, eps=0.1), (6, 4, 3, 2)),
+        (nn.BatchNorm3d(4, affine=False), (6, 4, 3, 2, 2)),
+    ],
+)
+def test_output_and_gradients_are_those_of_batch_norm(layer, shape):
+    layer = trained(layer)
+    inputs = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    wanted = [inputs, *layer.parameters()]
+    expected = layer(inputs)
+    with BatchableLayers():
+        found = layer(inputs)
+    assert "Addcmul" in type(found.grad_fn).__name__
+    torch.testing.assert_close(found, expected)
+    towards = torch.rand_like(expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, wanted, towards), torch.autograd.grad(expected, wanted, towards)
+    )
+
+
+def test_gradients_of_single_samples():
+    layer = trained(nn.BatchNorm2d(3))
+    inputs = torch.randn(4, 3, 5, 6, dtype=torch.float64)
+    parameters = {name: p.detach() for name, p in layer.named_parameters()}
+
+    def loss(parameters, sample):
+        return functional_call(layer, parameters, (sample[None],)).tanh().sum()
+
+    with BatchableLayers():
+        found = vmap(grad(loss), in_dims=(None, 0))(parameters, inputs)
+    for row, sample in enumerate(inputs):
+        for key, expected in grad(loss)(parameters, sample).items():
+            torch.testing.assert_close(found[key][row], expected)
+
+
+@pytest.mark.parametrize("layer", [nn.BatchNorm2d(3), nn.BatchNorm2d(3, track_running_stats=False)])
+def test_statistics_of_the_batch_are_left_to_torch(layer, monkeypatch):
+    monkeypatch.setattr(batchable, "fixed_normalization", None)  # calling it would fail
+    layer.train(layer.track_running_stats)
+    inputs = torch.rand(4, 3, 5, 5)
+    expected = F.batch_norm(inputs, None, None, training=True)
+    with BatchableLayers():
+        torch.testing.assert_close(layer(inputs), expected)
