@@ -29,7 +29,13 @@ def unfolded_convolution(
     Args:
         precision: What convolutions and products are computed in, as under autocast; that of the
             input if not given.
-        inputs: And all that follows as of ``torch.nn.functional.conv2d``.
+        inputs: ``(B, in, H, W)``; this and the rest as of ``torch.nn.functional.conv2d``.
+        weight: ``(out, in / groups, k, k)``.
+        bias: ``(out,)`` or none.
+        stride: Of the kernel.
+        padding: Number of zeros around the input.
+        dilation: Distance of the kernel's points.
+        groups: Of channels that see each other.
     """
     low = inputs.to(precision or inputs.dtype)
     if groups != 1 or isinstance(padding, str) or inputs.ndim != 4:

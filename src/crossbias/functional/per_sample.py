@@ -66,7 +66,7 @@ def per_sample_gradients(
 
 
 def _convolutions(kind: str) -> contextlib.AbstractContextManager[Any]:
-    """Grouped convolutions are fast on the CPU, matrix products on a GPU."""
+    """What ``vmap`` makes of convolutions is fast on the CPU, matrix products are on a GPU."""
     if kind != "cuda":
         return contextlib.nullcontext()
     enabled = torch.is_autocast_enabled(kind)
