@@ -39,6 +39,7 @@ class LNLColoredMNIST(Source):
 
     name: ClassVar[str] = "colored-mnist-lnl"
     summary: ClassVar[str] = "MNIST digits in colors around a mean color (LNL)"
+    version: ClassVar[int] = 2
     splits: ClassVar[tuple[str, ...]] = (
         "train",
         "test",
