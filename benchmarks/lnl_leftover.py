@@ -1,6 +1,7 @@
-"""What LNL leaves of the color in its features, for its bias network h and for the classifier g.
+"""The course of LNL's training, and what it leaves of the color for a fresh h and a fresh g.
 
-LNL's own h and the f it works against change together, so that a high loss of h does not say that
+The course is the accuracy on the test images and the loss of LNL's bias network h by epoch. LNL's
+own h and the f it works against change together, so that a high loss of h does not say that
 the color is gone. Here a new h learns the colors of the pixels from the final, frozen f; and a new
 g, of the form of the classifier, the number of the image's mean color. If g can read what h
 cannot, unlearning against h does not stop the classifier from using it. Both learn from one half
@@ -34,22 +35,26 @@ from crossbias.train.progress import Progress
 from crossbias.types import Batch
 
 SETTINGS = {
-    "cuda": {"images": 60_000, "biased": 20, "lnl": 40, "fresh": 30},
-    "cpu": {"images": 20_000, "biased": 15, "lnl": 8, "fresh": 20},
+    "cuda": {"images": 60_000, "biased": 100, "lnl": 100, "fresh": 30},
+    "cpu": {"images": 20_000, "biased": 15, "lnl": 30, "fresh": 20},
 }
 BATCH = 128
 NETWORKS = ("erm", "gray", "lnl", "lnl-mu-1")
 
 
-class Last(Progress):
-    """Remembers the losses of the last epoch."""
+class Course(Progress):
+    """Remembers what each epoch that was judged came to."""
 
     def __init__(self) -> None:
-        self.losses: dict[str, float] = {}
+        self.epochs: list[dict[str, float]] = []
 
     def end_epoch(self, record: dict[str, Any]) -> None:
-        """Keep them."""
-        self.losses = record["losses"]
+        """Keep the accuracy and, of LNL, the loss of h."""
+        if record["stage"] == "final" and record["validation"]:
+            found = {"epoch": record["epoch"], "accuracy": 100 * record["validation"]["accuracy"]}
+            if "bias" in record["losses"]:
+                found["loss of h"] = record["losses"]["bias"]
+            self.epochs.append({name: round(value, 3) for name, value in found.items()})
 
 
 class Frozen:
@@ -191,11 +196,14 @@ def main() -> None:
     method, network, epochs = trained_by(name, settings)
     config = TrainConfig(
         epochs=epochs, batch_size=BATCH, optimizer="sgd", lr=0.01, momentum=0.9,
-        weight_decay=5e-4, device=device,
+        weight_decay=5e-4, schedule="step", decay=0.1, decay_epochs=40, validation_interval=2,
+        device=device,
     )  # fmt: skip
-    last = Last()
+    course = Course()
     train = train.subset(torch.arange(settings["images"]))
-    result = crossbias.fit(method, train, network=network, config=config, progress=last)
+    result = crossbias.fit(
+        method, train, validation=test, network=network, config=config, progress=course
+    )
     (score,) = result.evaluate(test).values()
     torch.manual_seed(0)
     frozen = Frozen(result.network, test, device, settings["fresh"])
@@ -205,9 +213,8 @@ def main() -> None:
         "loss of a fresh h": round(frozen.loss_of_h(), 3),
         "a fresh g reads the color": round(100 * frozen.accuracy_of_g(), 2),
         "loss of h by position only": round(position_loss(test), 3),
+        "course": course.epochs,
     }
-    if "bias" in last.losses:
-        found["loss of its own h in training"] = round(last.losses["bias"], 3)
     keep("lnl_leftover", found, device, part=name)
 
 
