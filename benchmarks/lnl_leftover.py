@@ -6,9 +6,11 @@ the color is gone. Here a new h learns the colors of the pixels from the final, 
 g, of the form of the classifier, the number of the image's mean color. If g can read what h
 cannot, unlearning against h does not stop the classifier from using it. Both learn from one half
 of the test images, whose shape does not tell the color as it does in training, and are measured
-on the other. What they find in the features of plain training, of the same on gray images and of
-LNL, with its mu of .1 and ten times that. Losses of h in nats, the sum over three channels, where
-the position in the image alone gives `position only`; accuracies in %. Needs CROSSBIAS_DATA.
+on the other. The networks are of plain training, of plain training on gray images, and of LNL with
+its mu of .1 and with ten times that. Losses of h are in nats, the sum over three channels, and also
+given for the position in the image alone; accuracies in %. On a GPU by the settings of
+recipes/colored-mnist-lnl-lnl.toml; on the CPU in small, with 20,000 images and 15 and 30 epochs, at
+constant rates. Needs CROSSBIAS_DATA.
 
     python -m benchmarks.lnl_leftover [cpu | cuda] [erm | gray | lnl | lnl-mu-1]
 """

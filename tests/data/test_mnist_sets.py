@@ -205,9 +205,8 @@ def test_lnl_colors_are_normal_drawn_again_outside(split: str, small_originals: 
     for channel in range(3):
         ends = -means[:, channel] / 0.2, (1 - means[:, channel]) / 0.2
         expected = stats.truncnorm(*ends, loc=means[:, channel], scale=0.2)
-        shares = expected.cdf(
-            np.clip(colors[:, channel], 0, 1)
-        )  # uniform, if that is what they are
+        # Uniform, if that is what they are.
+        shares = expected.cdf(np.clip(colors[:, channel], 0, 1))
         assert stats.kstest(shares, "uniform").pvalue > 1e-3
     assert ((colors < 0.004).mean(0) < 0.05).all()  # nothing piles up at the ends
 
@@ -398,6 +397,7 @@ def test_bad_options_are_refused(name: str, options: dict[str, object], message:
         ("biased-mnist", "train", {"rho": 0.9}, "93ba5dea27d7bb39"),
         ("biased-mnist", "validation", {"confusing": 3}, "22c555c225274f91"),
         ("colored-mnist-lnl", "train", {}, "6efdd345ec3cf7ba"),
+        ("colored-mnist-lnl", "test-color-4", {"sigma2": 0.05}, "c032cd1708e9974e"),
         ("colored-mnist-lnl", "train", {"outside": "cut"}, "aac03f99d1a1a8ba"),
         (
             "colored-mnist-lnl",

@@ -68,13 +68,14 @@ def test_pgd_trains_on_the_first_90_percent(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "split", "expected"),
+    ("name", "options", "expected"),
     [
-        ("biased-mnist", "test", "8aa38b28216c60da"),
-        ("colored-mnist-lnl", "test", "3e644f40d7e18c13"),
-        ("colored-mnist", "test", "1dbc2eda5a1b51f7"),
-        ("watermarked-mnist", "test", "7e51cd883a4509d3"),
+        ("biased-mnist", {}, "8aa38b28216c60da"),
+        ("colored-mnist-lnl", {}, "3e644f40d7e18c13"),
+        ("colored-mnist-lnl", {"outside": "cut"}, "fd5e627c94809f49"),
+        ("colored-mnist", {}, "1dbc2eda5a1b51f7"),
+        ("watermarked-mnist", {}, "7e51cd883a4509d3"),
     ],
 )
-def test_golden_hash_of_a_whole_split(name: str, split: str, expected: str) -> None:
-    assert load(name, split).hash[:16] == expected
+def test_golden_hash_of_a_whole_split(name: str, options: dict[str, str], expected: str) -> None:
+    assert load(name, "test", **options).hash[:16] == expected

@@ -59,6 +59,45 @@ def test_gradients_of_single_samples():
             torch.testing.assert_close(found[key][row], expected)
 
 
+def test_the_type_of_the_input_stays():
+    layer = trained(nn.BatchNorm2d(3)).float()
+    with BatchableLayers():
+        assert layer(torch.rand(2, 3, 4, 4, dtype=torch.bfloat16)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("precision", [None, torch.bfloat16])
+def test_gradients_of_single_samples_through_both_layers(precision):
+    network = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), trained(nn.BatchNorm2d(4)), nn.ReLU())
+    network = network.float()
+    inputs = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+    parameters = {name: p.detach() for name, p in network.named_parameters()}
+
+    def loss(parameters, sample):
+        return functional_call(network, parameters, (sample[None],)).square().mean()
+
+    with BatchableLayers(precision):
+        found = vmap(grad(loss), in_dims=(None, 0))(parameters, inputs)
+    error = 1e-5 if precision is None else 0.05
+    for row, sample in enumerate(inputs):
+        for key, expected in grad(loss)(parameters, sample).items():
+            assert found[key].dtype == torch.float32
+            torch.testing.assert_close(
+                found[key][row], expected, rtol=error, atol=error * expected.abs().max().item()
+            )
+
+
+def test_the_names_of_arguments_are_those_of_torch():
+    images, weight, mean = torch.rand(1, 3, 4, 4), torch.rand(2, 3, 1, 1), torch.zeros(3)
+    calls = [
+        lambda: F.conv2d(input=images, weight=weight),
+        lambda: F.batch_norm(input=images, running_mean=mean, running_var=mean + 1, eps=0.1),
+    ]
+    for call in calls:
+        with BatchableLayers():
+            found = call()
+        torch.testing.assert_close(found, call())
+
+
 @pytest.mark.parametrize("layer", [nn.BatchNorm2d(3), nn.BatchNorm2d(3, track_running_stats=False)])
 def test_statistics_of_the_batch_are_left_to_torch(layer, monkeypatch):
     monkeypatch.setattr(batchable, "fixed_normalization", None)  # calling it would fail

@@ -4,6 +4,8 @@ torch's own normal numbers come from logarithms and cosines whose last bits depe
 processor's vector instructions.
 """
 
+from statistics import NormalDist
+
 import torch
 from torch import Tensor
 
@@ -15,19 +17,24 @@ def normal(*shape: int, generator: torch.Generator) -> Tensor:
     return inverse
 
 
-def normal_in_unit(means: Tensor, deviation: float, *, generator: torch.Generator) -> Tensor:
+def normal_in_unit(means: Tensor, *, deviation: float, generator: torch.Generator) -> Tensor:
     """Normal numbers around means in [0, 1], drawn again while they lie outside of it, float64.
 
-    As many uniform numbers whatever the deviation: the distribution function is inverted between
-    its values at 0 and at 1.
+    Takes one uniform number for each, whatever the deviation: the distribution function is
+    inverted between its values at 0 and at 1.
     """
-    means = means.double()
     scale = max(deviation, 1e-12)  # without a deviation every number is its mean
-    low, high = torch.special.ndtr(-means / scale), torch.special.ndtr((1 - means) / scale)
+    values, which = torch.unique(means.double(), return_inverse=True)
+    low, high = (_distribution((end - values) / scale)[which] for end in (0, 1))
     uniform = torch.rand(means.shape, dtype=torch.float64, generator=generator)
     inverse = torch.special.ndtri(low + uniform * (high - low))
     drawn: Tensor = (means + scale * inverse).clamp(0, 1)  # at the ends it is rounded, or infinite
     return drawn
+
+
+def _distribution(values: Tensor) -> Tensor:
+    """Of standard normal numbers; one value at a time, since torch's own is by vectors."""
+    return torch.tensor([NormalDist().cdf(value) for value in values.tolist()], dtype=torch.float64)
 
 
 def below(limit: int, *shape: int, generator: torch.Generator) -> Tensor:

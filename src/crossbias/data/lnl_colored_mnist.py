@@ -33,13 +33,12 @@ class LNLColoredMNIST(Source):
         sigma2: Variance of each channel, for values in [0, 1]: .02 (most biased) to .05 in steps
             of .005 in the paper. In ``test`` it is the same.
         outside: What becomes of a channel that is drawn outside of [0, 1]: ``redraw`` it until it
-            is not, or ``cut`` it. The paper does not say; plain training has the accuracies of
-            the paper with the first.
+            is not, or ``cut`` it. The paper does not say; with the first plain training has about
+            the accuracies of the paper.
     """
 
     name: ClassVar[str] = "colored-mnist-lnl"
     summary: ClassVar[str] = "MNIST digits in colors around a mean color (LNL)"
-    version: ClassVar[int] = 2
     splits: ClassVar[tuple[str, ...]] = (
         "train",
         "test",
@@ -78,7 +77,7 @@ class LNLColoredMNIST(Source):
         """A color for each image, from its mean color, (n, 3)."""
         deviation = math.sqrt(self.sigma2)
         if self.outside == "redraw":
-            return normal_in_unit(means, deviation, generator=generator)
+            return normal_in_unit(means, deviation=deviation, generator=generator)
         return (means + normal(*means.shape, generator=generator) * deviation).clamp(0, 1)
 
 

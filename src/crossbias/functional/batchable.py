@@ -13,7 +13,7 @@ from crossbias.functional.normalization import fixed_normalization
 
 
 class BatchableLayers(TorchFunctionMode):
-    """Within it convolutions and batch normalization have such gradients.
+    """Within it ``vmap`` can batch the gradients of convolutions and batch normalization well.
 
     Args:
         precision: What convolutions are computed in, as under autocast; that of their input if
@@ -33,22 +33,22 @@ class BatchableLayers(TorchFunctionMode):
     ) -> Any:
         """Replace the two; call anything else."""
         if func is F.conv2d:
-            return unfolded_convolution(self.precision, *args, **(kwargs or {}))
+            return unfolded_convolution(*args, **(kwargs or {}), precision=self.precision)
         if func is F.batch_norm:
             return _normalized(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 
 def _normalized(
-    inputs: Tensor,
-    mean: Tensor | None,
-    variance: Tensor | None,
+    input: Tensor,  # the names that callers of batch_norm may use
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    if training or mean is None or variance is None:  # by statistics of the batch
-        return F.batch_norm(inputs, mean, variance, weight, bias, training, momentum, eps)
-    return fixed_normalization(inputs, mean, variance, weight, bias, eps=eps)
+    if training or running_mean is None or running_var is None:  # by statistics of the batch
+        return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return fixed_normalization(input, running_mean, running_var, weight, bias, eps=eps)

@@ -10,14 +10,15 @@ from torch.nn.grad import conv2d_input
 
 
 def unfolded_convolution(
-    precision: torch.dtype | None,
-    inputs: Tensor,
+    input: Tensor,  # the name that callers of conv2d may use
     weight: Tensor,
     bias: Tensor | None = None,
     stride: int | Sequence[int] = 1,
     padding: str | int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
+    *,
+    precision: torch.dtype | None = None,
 ) -> Tensor:
     """``conv2d`` with a weight gradient that ``vmap`` can batch well.
 
@@ -27,22 +28,26 @@ def unfolded_convolution(
     precision. First derivatives only: a second one would take the first as a constant.
 
     Args:
-        precision: What convolutions and products are computed in, as under autocast; that of the
-            input if not given.
-        inputs: ``(B, in, H, W)``; this and the rest as of ``torch.nn.functional.conv2d``.
+        input: ``(B, in, H, W)``; this and what follows as of ``torch.nn.functional.conv2d``.
         weight: ``(out, in / groups, k, k)``.
         bias: ``(out,)`` or none.
         stride: Of the kernel.
         padding: Number of zeros around the input.
         dilation: Distance of the kernel's points.
         groups: Of channels that see each other.
+        precision: What convolutions and products are computed in, as under autocast; that of the
+            input if not given.
+
+    >>> images = torch.rand(1, 2, 5, 5)
+    >>> unfolded_convolution(images, torch.rand(4, 2, 3, 3), padding=1).shape
+    torch.Size([1, 4, 5, 5])
     """
-    low = inputs.to(precision or inputs.dtype)
-    if groups != 1 or isinstance(padding, str) or inputs.ndim != 4:
+    low = input.to(precision or input.dtype)
+    if groups != 1 or isinstance(padding, str) or input.ndim != 4:
         output = F.conv2d(low, weight.to(low.dtype), None, stride, padding, dilation, groups)
     else:
         output = _Convolution.apply(low, weight, stride, padding, dilation)
-    output = output.to(inputs.dtype)
+    output = output.to(input.dtype)
     return output if bias is None else output + bias.view(-1, 1, 1)
 
 

@@ -16,7 +16,8 @@ def fixed_normalization(
     """Batch normalization in evaluation mode as what it is, a product and a sum for each channel.
 
     ``vmap`` batches these two at once, while it takes the derivative of ``batch_norm`` apart into
-    many operations on all values.
+    many operations on all values. The gradient by the weight is a difference of two sums,
+    which loses digits where a mean is far larger than the deviation.
 
     Args:
         inputs: ``(B, D, ...)``.
@@ -33,4 +34,4 @@ def fixed_normalization(
     scale = scale if weight is None else scale * weight
     shift = -mean * scale if bias is None else bias - mean * scale
     shape = (-1, *[1] * (inputs.ndim - 2))
-    return torch.addcmul(shift.view(shape), inputs, scale.view(shape))
+    return torch.addcmul(shift.view(shape), inputs, scale.view(shape)).to(inputs.dtype)

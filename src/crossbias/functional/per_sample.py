@@ -62,11 +62,11 @@ def per_sample_gradients(
     most = max(1, budget // (4 * _values_of_one(network, inputs[:1], list(parameters.values()))))
     count = -(-len(inputs) // most)
     chunk = -(-len(inputs) // count)  # of about the same size all
-    return _chunks(network, inputs, target, parameters, chunk, _convolutions(inputs.device.type))
+    return _chunks(network, inputs, target, parameters, chunk, _layers(inputs.device.type))
 
 
-def _convolutions(kind: str) -> contextlib.AbstractContextManager[Any]:
-    """What ``vmap`` makes of convolutions is fast on the CPU, matrix products are on a GPU."""
+def _layers(kind: str) -> contextlib.AbstractContextManager[Any]:
+    """What ``vmap`` makes of the layers is fast on the CPU, not on a GPU."""
     if kind != "cuda":
         return contextlib.nullcontext()
     enabled = torch.is_autocast_enabled(kind)
@@ -79,7 +79,7 @@ def _chunks(
     target: Tensor,
     parameters: dict[str, nn.Parameter],
     chunk: int,
-    convolutions: contextlib.AbstractContextManager[Any],
+    layers: contextlib.AbstractContextManager[Any],
 ) -> Iterator[tuple[slice, Tensor]]:
     values = {name: parameter.detach() for name, parameter in parameters.items()}
     one_gradient = _gradient_of_one(network)
@@ -87,7 +87,7 @@ def _chunks(
         rows = slice(start, min(start + chunk, len(inputs)))
         # Batch normalization of mixed precision cannot be batched everywhere. Without no_grad,
         # parameters that are not differentiated by here would keep a graph of all that is computed.
-        with torch.no_grad(), convolutions, torch.autocast(inputs.device.type, enabled=False):
+        with torch.no_grad(), layers, torch.autocast(inputs.device.type, enabled=False):
             found = vmap(one_gradient, in_dims=(None, 0, 0))(values, inputs[rows], target[rows])
         yield rows, torch.cat([gradient.flatten(1) for gradient in found.values()], 1).float()
 
