@@ -2,10 +2,10 @@
 
 The paper draws a color from a normal distribution around the mean color of the class, and does not
 say what happens to a channel below 0 or above 1. `clipped` cuts it; `resampled` draws it again, as
-`colored-mnist-lnl` does, up to rounding; `wrapped` lets the bytes overflow, `wrapped-below` those below
-0 alone. For each of them plain training, the same on gray images, and LNL, 20 epochs each and 40
-more of LNL; the last for the smallest variance alone. The authors have, for .02 and .05, 40.55 and
-84.50 %, 83.74 and 95.96 %, and 81.85 % (and 96.18 %). Needs CROSSBIAS_DATA.
+`colored-mnist-lnl` does, up to rounding; `wrapped` lets the bytes overflow, `wrapped-below` those
+below 0 alone. For each of them plain training, the same on gray images, and LNL, 20 epochs each and
+40 more of LNL; the last for the smallest variance alone. The authors have, for .02 and .05, 40.55
+and 84.50 %, 83.74 and 95.96 %, and 81.85 % (and 96.18 %). Needs CROSSBIAS_DATA.
 
     python -m benchmarks.lnl_readings [cpu | cuda] [READING]
 """
