@@ -221,8 +221,7 @@ def test_cut_lnl_colors_are_normal_within(split: str, small_originals: Path) -> 
     assert stats.kstest(noise, "norm").pvalue > 1e-3
     assert (colors > -1e-9).all()
     assert (colors < 1.01).all()
-    if (none := means == 0).any():
-        assert 0.4 < (colors[none] < 1e-9).mean() < 0.6
+    assert 0.4 < (colors[means == 0] < 1e-9).mean() < 0.6
 
 
 def test_lnl_splits_have_the_mean_colors_of_the_paper() -> None:

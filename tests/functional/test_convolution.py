@@ -4,7 +4,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.func import functional_call, grad, vmap
 
 from crossbias.functional import convolution
 from crossbias.functional.batchable import BatchableLayers
@@ -35,20 +34,9 @@ def test_output_and_gradients_are_those_of_conv2d(name):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_gradients_of_single_samples(name):
-    layer = LAYERS[name].double()
+def test_gradients_of_single_samples(name, check_single_samples):
     inputs = torch.rand(4, 3, 8, 9, dtype=torch.float64)
-    parameters = {name: p.detach() for name, p in layer.named_parameters()}
-
-    def loss(parameters, sample):
-        return functional_call(layer, parameters, (sample[None],)).tanh().sum()
-
-    with BatchableLayers():
-        found = vmap(grad(loss), in_dims=(None, 0))(parameters, inputs)
-    for row, sample in enumerate(inputs):
-        expected = grad(loss)(parameters, sample)
-        for key, gradient in found.items():
-            torch.testing.assert_close(gradient[row], expected[key])
+    check_single_samples(LAYERS[name].double(), inputs, error=1e-9)
 
 
 @pytest.mark.parametrize("options", [{"groups": 3}, {"padding": "same"}])

@@ -4,7 +4,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.func import functional_call, grad, vmap
 
 from crossbias.functional import batchable
 from crossbias.functional.batchable import BatchableLayers
@@ -44,19 +43,9 @@ def test_output_and_gradients_are_those_of_batch_norm(layer, shape):
     )
 
 
-def test_gradients_of_single_samples():
-    layer = trained(nn.BatchNorm2d(3))
+def test_gradients_of_single_samples(check_single_samples):
     inputs = torch.randn(4, 3, 5, 6, dtype=torch.float64)
-    parameters = {name: p.detach() for name, p in layer.named_parameters()}
-
-    def loss(parameters, sample):
-        return functional_call(layer, parameters, (sample[None],)).tanh().sum()
-
-    with BatchableLayers():
-        found = vmap(grad(loss), in_dims=(None, 0))(parameters, inputs)
-    for row, sample in enumerate(inputs):
-        for key, expected in grad(loss)(parameters, sample).items():
-            torch.testing.assert_close(found[key][row], expected)
+    check_single_samples(trained(nn.BatchNorm2d(3)), inputs, error=1e-9)
 
 
 def test_the_type_of_the_input_stays():
@@ -65,25 +54,14 @@ def test_the_type_of_the_input_stays():
         assert layer(torch.rand(2, 3, 4, 4, dtype=torch.bfloat16)).dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("precision", [None, torch.bfloat16])
-def test_gradients_of_single_samples_through_both_layers(precision):
-    network = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), trained(nn.BatchNorm2d(4)), nn.ReLU())
-    network = network.float()
-    inputs = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(1))
-    parameters = {name: p.detach() for name, p in network.named_parameters()}
-
-    def loss(parameters, sample):
-        return functional_call(network, parameters, (sample[None],)).square().mean()
-
-    with BatchableLayers(precision):
-        found = vmap(grad(loss), in_dims=(None, 0))(parameters, inputs)
-    error = 1e-5 if precision is None else 0.05
-    for row, sample in enumerate(inputs):
-        for key, expected in grad(loss)(parameters, sample).items():
-            assert found[key].dtype == torch.float32
-            torch.testing.assert_close(
-                found[key][row], expected, rtol=error, atol=error * expected.abs().max().item()
-            )
+@pytest.mark.parametrize(("precision", "error"), [(None, 1e-5), (torch.bfloat16, 0.05)])
+def test_gradients_of_single_samples_through_both_layers(precision, error, check_single_samples):
+    generator = torch.Generator().manual_seed(1)
+    convolution = nn.Conv2d(3, 4, 3, bias=False)
+    nn.init.normal_(convolution.weight, std=0.1, generator=generator)
+    network = nn.Sequential(convolution, trained(nn.BatchNorm2d(4)), nn.ReLU()).float()
+    inputs = torch.rand(4, 3, 8, 8, generator=generator)
+    check_single_samples(network, inputs, precision=precision, error=error)
 
 
 def test_the_names_of_arguments_are_those_of_torch():
