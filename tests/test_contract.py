@@ -54,6 +54,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "from_biased": False,
         "biased_epochs": 1,
         "lr_factor": 0.5,
+        "bias_lr_factor": 3.0,
     },
     "ie": {
         "members": 1,

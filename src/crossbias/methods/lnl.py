@@ -20,7 +20,7 @@ from crossbias.methods.erm import ERM
 from crossbias.networks.middle import middle_layer
 from crossbias.networks.network import Network
 from crossbias.networks.predictors import bias_predictor, check_predictable
-from crossbias.parameters import Count, NonNegative, PositiveFraction
+from crossbias.parameters import Count, NonNegative, Positive, PositiveFraction
 from crossbias.types import Batch, Losses, Output
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class LNL(Method):
         biased_epochs: Length of that training; the configured number of epochs if not given.
         lr_factor: Learning rate after it over the configured one; the authors go from .01 to
             .001.
+        bias_lr_factor: Learning rate of h over that of f and g; 1 in the authors' code. Reversal
+            works while h keeps up with f, for which h may have to learn faster.
     """
 
     paper: ClassVar[str] = "LNL (CVPR 2019)"
@@ -74,6 +76,7 @@ class LNL(Method):
         from_biased: bool = True,
         biased_epochs: Count | None = None,
         lr_factor: PositiveFraction = 0.1,
+        bias_lr_factor: Positive = 1.0,
     ) -> None:
         self.target = target
         self.layer = layer
@@ -83,6 +86,7 @@ class LNL(Method):
         self.from_biased = from_biased
         self.biased_epochs = biased_epochs
         self.lr_factor = lr_factor
+        self.bias_lr_factor = bias_lr_factor
 
     @property
     def supervision(self) -> Supervision:  # type: ignore[override]  # here it is a keyword's
@@ -99,7 +103,8 @@ class LNL(Method):
         self.network, self.optimizer = run.build(None, config)
         self.network.tap(layer)
         self.bias_network, self.bias_optimizer = run.build(
-            lambda: bias_predictor(self.target, run.data, shape), config
+            lambda: bias_predictor(self.target, run.data, shape),
+            replace(config, lr=config.lr * self.bias_lr_factor),
         )
 
     def fit(self, run: "Run") -> Network:

@@ -1,0 +1,72 @@
+"""LNL's mu and the learning rate of its bias network h, judged by images that are not for testing.
+
+The last 10,000 training digits are not trained on but colored again as the test images are, any
+of the ten mean colors in every class. On them each pair of the grid is measured by its last epoch.
+The settings are those of recipes/colored-mnist-lnl-lnl.toml, but for 20 epochs of plain training
+and 60 of LNL. Accuracies in %, with the course by epoch. The authors have mu = .1 and one rate for
+all. Needs CROSSBIAS_DATA.
+
+    python -m benchmarks.lnl_search [cpu | cuda] MU FACTOR
+"""
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+import crossbias
+from benchmarks.lnl_leftover import Course
+from benchmarks.measure import device_named, keep
+from crossbias import BiasedDataset, TrainConfig
+from crossbias.data import load
+from crossbias.data.assignment import biased_values
+from crossbias.data.coloring import color_foreground
+from crossbias.data.draws import normal_in_unit
+from crossbias.data.originals import load_original
+from crossbias.data.palettes import PGD, colors
+from crossbias.methods import LNL
+
+SIGMA2 = 0.02
+TRAINED = 50_000  # of the training digits
+EPOCHS = {"biased": 20, "lnl": 60}
+
+
+def recolored(data: BiasedDataset) -> BiasedDataset:
+    """The digits that are not trained on, each in any color."""
+    digits = load_original("mnist", "train", root=Path(os.environ["CROSSBIAS_DATA"])).images
+    held = data.subset(torch.arange(TRAINED, len(data)))
+    generator = torch.Generator().manual_seed(0)
+    biases = biased_values(held.targets, values=len(PGD), rho=1 / len(PGD), generator=generator)
+    shades = normal_in_unit(colors(PGD)[biases] / 255.0, deviation=SIGMA2**0.5, generator=generator)
+    images = color_foreground(digits[TRAINED:], shades)
+    return replace(held, inputs=images, attributes={"color": biases})
+
+
+def main() -> None:
+    if len(sys.argv) != 4:
+        sys.exit("name the device, mu and the factor of h's learning rate")
+    mu, factor = (float(argument) for argument in sys.argv[2:])
+    data = load("colored-mnist-lnl", "train", sigma2=SIGMA2)
+    config = TrainConfig(
+        epochs=EPOCHS["lnl"], batch_size=128, optimizer="sgd", lr=0.01, momentum=0.9,
+        weight_decay=5e-4, schedule="step", decay=0.1, decay_epochs=40, validation_interval=5,
+        device=device_named(),
+    )  # fmt: skip
+    method = LNL(target="color", mu=mu, bias_lr_factor=factor, biased_epochs=EPOCHS["biased"])
+    course = Course()
+    crossbias.fit(
+        method,
+        data.subset(torch.arange(TRAINED)),
+        validation=recolored(data),
+        network="lnl-convnet",
+        config=config,
+        progress=course,
+    )
+    found = {"accuracy": course.epochs[-1]["accuracy"], "course": course.epochs}
+    keep("lnl_search", found, device_named(), part=f"{mu:g}-{factor:g}")
+
+
+if __name__ == "__main__":
+    main()
