@@ -1,12 +1,13 @@
 """LNL's mu and the learning rate of its bias network h, judged by images that are not for testing.
 
 The last 10,000 training digits are not trained on but colored again as the test images are, any
-of the ten mean colors in every class. On them each pair of the grid is measured by its last epoch.
+of the ten mean colors in every class. On them a pair is measured after the last epoch, for one
+seed of the training.
 The settings are those of recipes/colored-mnist-lnl-lnl.toml, but for 20 epochs of plain training
 and 60 of LNL. Accuracies in %, with the course by epoch. The authors have mu = .1 and one rate for
 all. Needs CROSSBIAS_DATA.
 
-    python -m benchmarks.lnl_search [cpu | cuda] MU FACTOR
+    python -m benchmarks.lnl_search [cpu | cuda] MU FACTOR SEED
 """
 
 import os
@@ -45,14 +46,14 @@ def recolored(data: BiasedDataset) -> BiasedDataset:
 
 
 def main() -> None:
-    if len(sys.argv) != 4:
-        sys.exit("name the device, mu and the factor of h's learning rate")
-    mu, factor = (float(argument) for argument in sys.argv[2:])
+    if len(sys.argv) != 5:
+        sys.exit("name the device, mu, the factor of h's learning rate and the seed of training")
+    mu, factor, seed = float(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
     data = load("colored-mnist-lnl", "train", sigma2=SIGMA2)
     config = TrainConfig(
         epochs=EPOCHS["lnl"], batch_size=128, optimizer="sgd", lr=0.01, momentum=0.9,
         weight_decay=5e-4, schedule="step", decay=0.1, decay_epochs=40, validation_interval=5,
-        device=device_named(),
+        device=device_named(), seed=seed,
     )  # fmt: skip
     method = LNL(target="color", mu=mu, bias_lr_factor=factor, biased_epochs=EPOCHS["biased"])
     course = Course()
@@ -65,7 +66,7 @@ def main() -> None:
         progress=course,
     )
     found = {"accuracy": course.epochs[-1]["accuracy"], "course": course.epochs}
-    keep("lnl_search", found, device_named(), part=f"{mu:g}-{factor:g}")
+    keep("lnl_search", found, device_named(), part=f"{mu:g}-{factor:g}-{seed}")
 
 
 if __name__ == "__main__":
