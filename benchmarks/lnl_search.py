@@ -2,10 +2,9 @@
 
 The last 10,000 training digits are not trained on but colored again as the test images are, any
 of the ten mean colors in every class. On them a pair is measured after the last epoch, for one
-seed of the training.
-The settings are those of recipes/colored-mnist-lnl-lnl.toml, but for 20 epochs of plain training
-and 60 of LNL. Accuracies in %, with the course by epoch. The authors have mu = .1 and one rate for
-all. Needs CROSSBIAS_DATA.
+seed of the training. The settings are those of recipes/colored-mnist-lnl-lnl.toml, but for 20
+epochs of plain training and 60 of LNL. Accuracies in %, with the course by epoch. The authors have
+mu = .1 and one rate for all. Needs CROSSBIAS_DATA.
 
     python -m benchmarks.lnl_search [cpu | cuda] MU FACTOR SEED
 """
@@ -18,9 +17,9 @@ from pathlib import Path
 import torch
 
 import crossbias
-from benchmarks.lnl_leftover import Course
+from benchmarks.lnl_leftover import Course, recipe_config
 from benchmarks.measure import device_named, keep
-from crossbias import BiasedDataset, TrainConfig
+from crossbias import BiasedDataset
 from crossbias.data import load
 from crossbias.data.assignment import biased_values
 from crossbias.data.coloring import color_foreground
@@ -50,11 +49,7 @@ def main() -> None:
         sys.exit("name the device, mu, the factor of h's learning rate and the seed of training")
     mu, factor, seed = float(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
     data = load("colored-mnist-lnl", "train", sigma2=SIGMA2)
-    config = TrainConfig(
-        epochs=EPOCHS["lnl"], batch_size=128, optimizer="sgd", lr=0.01, momentum=0.9,
-        weight_decay=5e-4, schedule="step", decay=0.1, decay_epochs=40, validation_interval=5,
-        device=device_named(), seed=seed,
-    )  # fmt: skip
+    config = recipe_config(EPOCHS["lnl"], device_named(), interval=5, seed=seed)
     method = LNL(target="color", mu=mu, bias_lr_factor=factor, biased_epochs=EPOCHS["biased"])
     course = Course()
     crossbias.fit(

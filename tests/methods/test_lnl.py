@@ -213,32 +213,43 @@ def test_supervision_is_what_the_target_needs(data, network, tmp_path):
     assert '"supervision": "kind of bias"' in (tmp_path / "run" / "config.json").read_text()
 
 
-def refused(data, network, match: str, **keywords) -> None:
-    """Before the biased training, which would leave a stage behind."""
-    with pytest.raises(CrossbiasError, match=match):
-        crossbias.fit(LNL(**keywords), data, network=network, config=CONFIG)
+def stages(folder) -> list[str]:
+    """What a run left of the biased training that would have come first."""
+    return [path.name for path in (folder / "stages").glob("*")]
 
 
-def test_a_single_bias_value_is_refused(data, network):
+def test_a_single_bias_value_is_refused(data, network, tmp_path):
     single = dataclasses.replace(data, attributes={"color": torch.ones(48, dtype=torch.int64)})
-    refused(single, network, "attribute 'color' of tiny has only one value")
+    with pytest.raises(CrossbiasError, match="attribute 'color' of tiny has only one value"):
+        crossbias.fit(LNL(), single, network=network, config=CONFIG, folder=tmp_path)
+    assert stages(tmp_path) == []
 
 
-def test_a_layer_that_is_not_there_is_refused(data, network):
-    refused(data, network, "no layer 'body.9'", layer="body.9")
+def test_a_layer_that_is_not_there_is_refused(data, network, tmp_path):
+    method = LNL(layer="body.9")
+    with pytest.raises(CrossbiasError, match=r"no layer 'body\.9'"):
+        crossbias.fit(method, data, network=network, config=CONFIG, folder=tmp_path)
+    assert stages(tmp_path) == []
 
 
-def test_a_layer_without_maps_is_refused_for_colors(data):
+def test_a_layer_without_maps_is_refused_for_colors(data, tmp_path):
     body = nn.Sequential(nn.Flatten(), nn.Linear(108, 8))
     flat = Network(body, nn.Linear(8, 3))
-    refused(data, flat, r"gives \(8,\); name a layer that gives square maps", target="color")
     vectors = dataclasses.replace(data, inputs=torch.rand(48, 108), mean=(0.0,), std=(1.0,))
-    refused(vectors, flat, r"tiny has inputs \(108,\)", target="color")
+    method = LNL(target="color")
+    with pytest.raises(CrossbiasError, match=r"gives \(8,\); name a layer that gives square maps"):
+        crossbias.fit(method, data, network=flat, config=CONFIG, folder=tmp_path)
+    with pytest.raises(CrossbiasError, match=r"tiny has inputs \(108,\)"):
+        crossbias.fit(method, vectors, network=flat, config=CONFIG, folder=tmp_path)
+    assert stages(tmp_path) == []
 
 
-def test_a_layer_of_tokens_is_refused_for_labels(data):
+def test_a_layer_of_tokens_is_refused_for_labels(data, tmp_path):
     body = nn.Sequential(nn.Flatten(2), nn.Flatten(), nn.Linear(108, 8))
-    refused(data, Network(body, nn.Linear(8, 3)), r"gives \(3, 36\)", layer="body.0")
+    tokens = Network(body, nn.Linear(8, 3))
+    with pytest.raises(CrossbiasError, match=r"gives \(3, 36\)"):
+        crossbias.fit(LNL(layer="body.0"), data, network=tokens, config=CONFIG, folder=tmp_path)
+    assert stages(tmp_path) == []
 
 
 def test_black_images_alone_can_be_trained_on(data, network):

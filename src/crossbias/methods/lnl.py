@@ -58,8 +58,7 @@ class LNL(Method):
         biased_epochs: Length of that training; the configured number of epochs if not given.
         lr_factor: Learning rate after it over the configured one; the authors go from .01 to
             .001.
-        bias_lr_factor: Learning rate of h over that of f and g; 1 in the authors' code. Reversal
-            works while h keeps up with f, for which h may have to learn faster.
+        bias_lr_factor: Learning rate of h over that of f and g; 1 in the authors' code.
     """
 
     paper: ClassVar[str] = "LNL (CVPR 2019)"
