@@ -9,13 +9,14 @@ read what h cannot, unlearning against h does not stop the classifier from using
 one half of the test images, whose shape does not tell the color as it does in training, and are
 measured on the other.
 
-The networks are of plain training, of plain training on gray images, and of LNL with any mu and
-any factor between the learning rates of h and f; .1 and 1 are the authors'. Losses of h are in
+The networks are of plain training, of plain training on gray images, and of LNL, whose h sees
+positions or the whole image, with any mu and any factor between the learning rates of h and f; the
+authors' are positions, .1 and 1. Losses of h are in
 nats, the sum over three channels, and also given for the position in the image alone; the rest in
 %. On a GPU by the settings of recipes/colored-mnist-lnl-lnl.toml; on the CPU in small, with 20,000
 images and 15 and 30 epochs, at constant rates. Needs CROSSBIAS_DATA.
 
-    python -m benchmarks.lnl_leftover [cpu | cuda] [erm | gray | lnl [MU FACTOR]]
+    python -m benchmarks.lnl_leftover [cpu | cuda] [erm | gray | lnl [VIEW MU FACTOR]]
 """
 
 import sys
@@ -33,10 +34,11 @@ from crossbias.data import load
 from crossbias.data.loader import Loader
 from crossbias.functional import bias_cross_entropy, color_levels
 from crossbias.functional.colors import IGNORED
-from crossbias.methods import ERM, LNL, Method
+from crossbias.methods import ERM, Method
 from crossbias.networks import create_network
 from crossbias.networks.middle import middle_layer
 from crossbias.networks.predictors import ColorPredictor
+from crossbias.registry import create_method
 from crossbias.train.progress import Progress
 from crossbias.types import Batch
 
@@ -211,17 +213,27 @@ def trained_by(name: str, settings: dict[str, int]) -> tuple[Method, str, int]:
     if name != "lnl":
         network = "gray" if name == "gray" else "lnl-convnet"
         return ERM(), network, settings["biased"]
-    mu, factor = lnl_pair()
-    method = LNL(target="color", biased_epochs=settings["biased"], mu=mu, bias_lr_factor=factor)
-    return method, "lnl-convnet", settings["lnl"]
+    return lnl(*lnl_settings(), biased_epochs=settings["biased"]), "lnl-convnet", settings["lnl"]
 
 
-def lnl_pair() -> tuple[float, float]:
-    """Mu and the factor of h's learning rate on the command line, or the authors'."""
-    if len(sys.argv) == 4:
-        sys.exit("name the factor of h's learning rate after mu")
-    mu, factor = (float(argument) for argument in sys.argv[3:5] or ("0.1", "1"))
-    return mu, factor
+def lnl(view: str, mu: float, factor: float, *, biased_epochs: int) -> Method:
+    """LNL against colors."""
+    return create_method(
+        "lnl",
+        target="color",
+        view=view,
+        mu=mu,
+        bias_lr_factor=factor,
+        biased_epochs=biased_epochs,
+    )
+
+
+def lnl_settings() -> tuple[str, float, float]:
+    """What h sees, mu and the factor of its learning rate on the command line, or the authors'."""
+    if len(sys.argv) in (4, 5):
+        sys.exit("name h's view, mu and the factor of h's learning rate")
+    view, mu, factor = sys.argv[3:6] or ("position", "0.1", "1")
+    return view, float(mu), float(factor)
 
 
 def recipe_config(epochs: int, device: str, *, interval: int, seed: int = 0) -> TrainConfig:
@@ -259,7 +271,7 @@ def main() -> None:
         "a fresh g reads the color": round(100 * frozen.accuracy_of_g(), 2),
         "course": course.epochs,
     }
-    part = "lnl-{:g}-{:g}".format(*lnl_pair()) if name == "lnl" else name
+    part = "lnl-{}-{:g}-{:g}".format(*lnl_settings()) if name == "lnl" else name
     keep("lnl_leftover", found, device, part=part)
 
 

@@ -1,12 +1,12 @@
-"""LNL's mu and the learning rate of its bias network h, judged by images that are not for testing.
+"""LNL's settings, judged by images that are not for testing: what h sees, mu, and the rate of h.
 
 The last 10,000 training digits are not trained on but colored again as the test images are, any
-of the ten mean colors in every class. On them a pair is measured after the last epoch, for one
+of the ten mean colors in every class. On them a setting is measured after the last epoch, for one
 seed of the training. The settings are those of recipes/colored-mnist-lnl-lnl.toml, but for 20
-epochs of plain training and 60 of LNL. Accuracies in %, with the course by epoch. The authors have
-mu = .1 and one rate for all. Needs CROSSBIAS_DATA.
+epochs of plain training and 60 of LNL. Accuracies in %, with the course by epoch. The authors' h
+sees positions; they have mu = .1 and one rate for all, a factor of 1. Needs CROSSBIAS_DATA.
 
-    python -m benchmarks.lnl_search [cpu | cuda] MU FACTOR SEED
+    python -m benchmarks.lnl_search [cpu | cuda] [position | image] MU FACTOR SEED
 """
 
 import os
@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 import crossbias
-from benchmarks.lnl_leftover import Course, recipe_config
+from benchmarks.lnl_leftover import Course, lnl, recipe_config
 from benchmarks.measure import device_named, keep
 from crossbias import BiasedDataset
 from crossbias.data import load
@@ -26,7 +26,6 @@ from crossbias.data.coloring import color_foreground
 from crossbias.data.draws import normal_in_unit
 from crossbias.data.originals import load_original
 from crossbias.data.palettes import PGD, colors
-from crossbias.methods import LNL
 
 SIGMA2 = 0.02
 TRAINED = 50_000  # of the training digits
@@ -45,12 +44,13 @@ def recolored(data: BiasedDataset) -> BiasedDataset:
 
 
 def main() -> None:
-    if len(sys.argv) != 5:
-        sys.exit("name the device, mu, the factor of h's learning rate and the seed of training")
-    mu, factor, seed = float(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
+    if len(sys.argv) != 6:
+        sys.exit("name the device, h's view, mu, the factor of h's learning rate and the seed")
+    view, seed = sys.argv[2], int(sys.argv[5])
+    mu, factor = float(sys.argv[3]), float(sys.argv[4])
     data = load("colored-mnist-lnl", "train", sigma2=SIGMA2)
     config = recipe_config(EPOCHS["lnl"], device_named(), interval=5, seed=seed)
-    method = LNL(target="color", mu=mu, bias_lr_factor=factor, biased_epochs=EPOCHS["biased"])
+    method = lnl(view, mu, factor, biased_epochs=EPOCHS["biased"])
     course = Course()
     crossbias.fit(
         method,
@@ -61,7 +61,7 @@ def main() -> None:
         progress=course,
     )
     found = {"accuracy": course.epochs[-1]["accuracy"], "course": course.epochs}
-    keep("lnl_search", found, device_named(), part=f"{mu:g}-{factor:g}-{seed}")
+    keep("lnl_search", found, device_named(), part=f"{view}-{mu:g}-{factor:g}-{seed}")
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
     },
     "lnl": {
         "target": "color",
+        "view": "image",
         "layer": "body.0",
         "unlearn": "confusion",
         "lambda_f": 0.5,
@@ -82,6 +83,7 @@ TOGETHER = {
     "balance": {"score": "vmf"},
     "dimensions": {"score": "vmf"},
     "floor": {"score": "vmf"},
+    "view": {"target": "color"},
     "ie members": {"ensemble_length": 10, "confidence": 0.4},
     "ie q": {"ensemble_length": 10, "confidence": 0.4},
     "ie confidence": {"ensemble_length": 10},

@@ -127,6 +127,20 @@ def test_a_color_predictor_is_one_network_for_each_channel():
         torch.testing.assert_close(scores[:, :, channel], own)
 
 
+def test_a_pooled_color_predictor_gives_every_position_the_mean_of_the_scores():
+    torch.manual_seed(0)
+    at_positions = ColorPredictor(4, colors=3, levels=8)
+    pooled = ColorPredictor(4, colors=3, levels=8, pooled=True)
+    pooled.load_state_dict(at_positions.state_dict())
+    maps = torch.rand(5, 4, 6, 6)
+    means = at_positions(maps).flatten(3).mean(3)
+    scores = pooled(maps)
+    assert scores.shape == (5, 8, 3, 6, 6)
+    for row in range(6):
+        for column in range(6):
+            torch.testing.assert_close(scores[..., row, column], means)
+
+
 def test_a_label_predictor_pools_maps():
     predictor = LabelPredictor(4, 3)
     maps = torch.rand(5, 4, 6, 6)

@@ -45,6 +45,9 @@ class LNL(Method):
         target: What h predicts: the bias ``labels``, by one linear layer on pooled features; or
             the ``color`` levels of the image itself on a coarse grid, by two convolutions for
             each channel, which needs no labels.
+        view: What h sees when it predicts a ``color``: the surroundings of each ``position``, as
+            released, or the whole ``image``, as g does, whose levels it then predicts as one
+            distribution. Labels are always predicted from the whole.
         layer: Name of the last layer of f, such as ``body.5``. If empty the lower half of the
             convolutions, a ResNet without its last stage, or else the whole body.
         unlearn: The objective that makes h's prediction uninformative: the paper's negative
@@ -68,6 +71,7 @@ class LNL(Method):
         self,
         *,
         target: Literal["labels", "color"] = "labels",
+        view: Literal["position", "image"] = "position",
         layer: str = "",
         unlearn: Literal["entropy", "confusion"] = "entropy",
         lambda_f: NonNegative = 0.01,
@@ -78,6 +82,7 @@ class LNL(Method):
         bias_lr_factor: Positive = 1.0,
     ) -> None:
         self.target = target
+        self.view = view
         self.layer = layer
         self.unlearn = unlearn
         self.lambda_f = lambda_f
@@ -102,7 +107,7 @@ class LNL(Method):
         self.network, self.optimizer = run.build(None, config)
         self.network.tap(layer)
         self.bias_network, self.bias_optimizer = run.build(
-            lambda: bias_predictor(self.target, run.data, shape),
+            lambda: bias_predictor(self.target, run.data, shape, self.view),
             replace(config, lr=config.lr * self.bias_lr_factor),
         )
 

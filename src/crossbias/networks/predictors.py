@@ -37,11 +37,14 @@ class ColorPredictor(nn.Module):
         channels: Number of maps.
         colors: Number of color channels of the image.
         levels: Number of levels of a color.
+        pooled: Whether the scores are averaged over the image, so that every position is given
+            the same; else each is judged by its surroundings.
     """
 
-    def __init__(self, channels: int, colors: int, levels: int) -> None:
+    def __init__(self, channels: int, colors: int, levels: int, *, pooled: bool = False) -> None:
         super().__init__()
         self.colors = colors
+        self.pooled = pooled
         self.first = nn.Conv2d(channels, colors * channels, 3, padding=1)
         self.norm = nn.BatchNorm2d(colors * channels)
         self.second = nn.Conv2d(colors * channels, colors * levels, 3, padding=1, groups=colors)
@@ -49,17 +52,22 @@ class ColorPredictor(nn.Module):
     def forward(self, tapped: Tensor) -> Tensor:
         """Scores ``(B, levels, colors, h, w)`` from maps ``(B, D, h, w)``."""
         scores: Tensor = self.second(self.norm(self.first(tapped)).relu())
+        if self.pooled:
+            scores = scores.mean((2, 3), keepdim=True).expand_as(scores)
         batch, _, height, width = scores.shape
-        return scores.view(batch, self.colors, -1, height, width).transpose(1, 2)
+        return scores.reshape(batch, self.colors, -1, height, width).transpose(1, 2)
 
 
 def bias_predictor(
-    target: Literal["labels", "color"], data: BiasedDataset, shape: torch.Size
+    target: Literal["labels", "color"],
+    data: BiasedDataset,
+    shape: torch.Size,
+    view: Literal["position", "image"],
 ) -> nn.Module:
     """The bias network for a kind of bias target, from a layer that gives ``shape`` a sample."""
     if target == "labels":
         return LabelPredictor(shape[0], data.num_biases)
-    return ColorPredictor(shape[0], data.inputs.shape[1], LEVELS)
+    return ColorPredictor(shape[0], data.inputs.shape[1], LEVELS, pooled=view == "image")
 
 
 def check_predictable(
