@@ -1,20 +1,20 @@
 """The course of LNL's training, and where it leaves the color.
 
 The course is the accuracy on the test images and the loss of LNL's bias network h by epoch. LNL's
-own h and the f it works against change together, so that a high loss of h does not say that
-the color is gone. Here new networks read the final, frozen f. One of h's form reads the colors of
-the pixels; another of h's form, at each of the same positions, the number of the image's mean
-color. One of the form of the classifier g reads that number from the whole of f's maps. If g can
-read what h cannot, unlearning against h does not stop the classifier from using it. All learn from
-one half of the test images, whose shape does not tell the color as it does in training, and are
-measured on the other.
+own h and the f it works against change together, so that a high loss of h does not say that the
+color is gone. Here new networks read the final, frozen f. One of the released h's form reads the
+colors of the pixels; another of that form, at each of the same positions, the number of the image's
+mean color. One of the form of the classifier g reads that number from the whole of f's maps. If g
+can read what h cannot, unlearning against h does not stop the classifier from using it. All learn
+from one half of the test images, whose shape does not tell the color as it does in training, and
+are measured on the other.
 
 The networks are of plain training, of plain training on gray images, and of LNL, whose h sees
 positions or the whole image, with any mu and any factor between the learning rates of h and f; the
-authors' are positions, .1 and 1. Losses of h are in
-nats, the sum over three channels, and also given for the position in the image alone; the rest in
-%. On a GPU by the settings of recipes/colored-mnist-lnl-lnl.toml; on the CPU in small, with 20,000
-images and 15 and 30 epochs, at constant rates. Needs CROSSBIAS_DATA.
+authors' are positions, .1 and 1. Losses of h are in nats, the sum over three channels, and also
+given for the position in the image alone; the rest in %. On a GPU by the settings of
+recipes/colored-mnist-lnl-lnl.toml; on the CPU in small, with 20,000 images and 15 and 30 epochs, at
+constant rates. Needs CROSSBIAS_DATA.
 
     python -m benchmarks.lnl_leftover [cpu | cuda] [erm | gray | lnl [VIEW MU FACTOR]]
 """
@@ -230,7 +230,7 @@ def lnl(view: str, mu: float, factor: float, *, biased_epochs: int) -> Method:
 
 def lnl_settings() -> tuple[str, float, float]:
     """What h sees, mu and the factor of its learning rate on the command line, or the authors'."""
-    if len(sys.argv) in (4, 5):
+    if len(sys.argv) not in (1, 2, 3, 6):
         sys.exit("name h's view, mu and the factor of h's learning rate")
     view, mu, factor = sys.argv[3:6] or ("position", "0.1", "1")
     return view, float(mu), float(factor)

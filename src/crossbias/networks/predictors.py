@@ -55,7 +55,7 @@ class ColorPredictor(nn.Module):
         if self.pooled:
             scores = scores.mean((2, 3), keepdim=True).expand_as(scores)
         batch, _, height, width = scores.shape
-        return scores.reshape(batch, self.colors, -1, height, width).transpose(1, 2)
+        return scores.view(batch, self.colors, -1, height, width).transpose(1, 2)
 
 
 def bias_predictor(
