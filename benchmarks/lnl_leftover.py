@@ -20,6 +20,7 @@ constant rates. Needs CROSSBIAS_DATA.
 """
 
 import sys
+import tomllib
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ from torch import Tensor, nn
 
 import crossbias
 from benchmarks.measure import device_named, keep
+from benchmarks.reproduce import RECIPES
 from crossbias import BiasedDataset, Network, TrainConfig
 from crossbias.data import load
 from crossbias.data.loader import Loader
@@ -238,11 +240,9 @@ def lnl_settings() -> tuple[str, float, float]:
 
 def recipe_config(epochs: int, device: str, *, interval: int, seed: int = 0) -> TrainConfig:
     """The settings of recipes/colored-mnist-lnl-lnl.toml, judged every few epochs."""
-    return TrainConfig(
-        epochs=epochs, batch_size=BATCH, optimizer="sgd", lr=0.01, momentum=0.9,
-        weight_decay=5e-4, schedule="step", decay=0.1, decay_epochs=40,
-        validation_interval=interval, device=device, seed=seed,
-    )  # fmt: skip
+    recipe = tomllib.loads((RECIPES / "colored-mnist-lnl-lnl.toml").read_text())
+    ours = {"epochs": epochs, "validation_interval": interval, "device": device, "seed": seed}
+    return TrainConfig.from_dict(recipe["train"] | ours)
 
 
 def main() -> None:

@@ -45,7 +45,7 @@ class Released:
         network = copy.deepcopy(method.network.module)
         self.f, self.g, self.head = network.body[:2], network.body[2:], network.head
         self.h = copy.deepcopy(method.bias_network.module)
-        self.h.pooled = False  # done here
+        self.h.pooled = False  # predictions averages by itself
         options = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}
         fg = [*self.f.parameters(), *self.g.parameters(), *self.head.parameters()]
         self.fg_optimizer = torch.optim.SGD(fg, **options)
@@ -80,8 +80,7 @@ class Released:
         """Scores (B, K, ...) of each color channel, or of the one label."""
         scores = self.h(features)
         if self.method.view == "image" and self.method.target == "color":
-            mean = sum(scores[..., row, column] for row in range(6) for column in range(6)) / 36
-            scores = mean[..., None, None].expand_as(scores)
+            scores = scores.flatten(3).mean(3)[..., None, None].expand_as(scores)
         return [scores] if self.method.target == "labels" else list(scores.unbind(2))
 
     def unlearned(self, predictions: list[Tensor]) -> Tensor:
