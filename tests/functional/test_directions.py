@@ -93,6 +93,7 @@ def test_zero_rows_count_as_nothing_and_lie_at_a_right_angle() -> None:
     [
         pytest.param(torch.full((1, 500), 0.3), id="single row"),
         pytest.param(torch.full((30, 500), 0.3), id="identical rows"),
+        pytest.param(torch.full((30, 5000), 0.3), id="identical rows in many dimensions"),
         pytest.param(torch.zeros(4, 3), id="all zero"),
         pytest.param(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), id="no mean direction"),
         pytest.param(torch.full((5, 1), 2.0), id="one dimension"),

@@ -27,8 +27,9 @@ def vmf_log_density(directions: Tensor) -> Tensor:
     Returns:
         ``(n,)`` values :math:`\kappa u^T v_i`, in float32 or better. :math:`1 - r^2` is taken to
         be at least the square root of the data type's machine epsilon, so identical rows, or a
-        single one, give a large finite number, and rounding errors in :math:`u^T v_i` are not
-        blown up into differences between rows.
+        single one, give a large finite number. :math:`u^T v_i` is computed as
+        :math:`1 - \|v_i - u\|^2 / 2`, which is exact where it is 1: a large :math:`\kappa` does
+        not turn rounding errors into differences between rows.
 
     >>> vmf_log_density(torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]]))
     tensor([1.5000, 1.5000, 0.0000])
@@ -46,4 +47,6 @@ def vmf_log_density(directions: Tensor) -> Tensor:
         r = length / rows
         spread = (1 - r**2).clamp(min=torch.finfo(unit.dtype).eps ** 0.5)
         kappa = r * (dimensions - r**2) / spread
-        return kappa * (unit @ mean_direction)
+        # u.v of two unit vectors; a row of zeros has no direction, and none is typical of it
+        cosine = 1 - (unit - mean_direction).square().sum(1) / 2
+        return kappa * cosine * (peak[:, 0] != 0)
