@@ -17,7 +17,7 @@ from benchmarks.measure import device_named, keep, seconds
 from crossbias import TrainConfig
 from crossbias.data import BiasedDataset, load
 from crossbias.methods import ERM, IE, LNL, PGD, EnD, Method, ReBias
-from crossbias.train.progress import Progress
+from crossbias.progress import Progress
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "cuda": {"size": 60_000, "network": "convnet", "batch_size": 256, "epochs": 5},

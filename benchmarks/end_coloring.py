@@ -21,10 +21,9 @@ from benchmarks.measure import device_named, keep
 from benchmarks.reproduce import RECIPES
 from crossbias import BiasedDataset, TrainConfig
 from crossbias.data import load
-from crossbias.data.coloring import color_background
-from crossbias.data.palettes import REBIAS, colors
+from crossbias.data.generated.coloring import REBIAS, color_background, colors
 from crossbias.methods import EnD
-from crossbias.train.progress import Progress
+from crossbias.progress import Progress
 
 SEED = 42
 

@@ -13,7 +13,7 @@ from benchmarks.measure import device_named, keep
 from crossbias import TrainConfig
 from crossbias.data import load
 from crossbias.methods import ERM, EnD, Method, ReBias
-from crossbias.train.progress import Progress
+from crossbias.progress import Progress
 
 METHODS: dict[str, Method] = {"erm": ERM(), "end": EnD(), "rebias": ReBias()}
 

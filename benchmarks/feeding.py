@@ -20,7 +20,7 @@ from torchvision.transforms import v2
 
 from benchmarks.measure import alternate, keep, ratio, seconds
 from crossbias import BiasedDataset
-from crossbias.data.images import Fit, read_images
+from crossbias.data.images.decoding import Fit, read_images
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError

@@ -38,10 +38,9 @@ from crossbias.functional import bias_cross_entropy, color_levels
 from crossbias.functional.colors import IGNORED
 from crossbias.methods import ERM, Method
 from crossbias.networks import create_network
-from crossbias.networks.middle import middle_layer
-from crossbias.networks.predictors import ColorPredictor
+from crossbias.networks.bias_predictors import ColorPredictor, middle_layer
+from crossbias.progress import Progress
 from crossbias.registry import create_method
-from crossbias.train.progress import Progress
 from crossbias.types import Batch
 
 SETTINGS = {

@@ -23,8 +23,8 @@ import crossbias
 from benchmarks.measure import device_named, keep
 from crossbias import BiasedDataset, TrainConfig
 from crossbias.data import load
-from crossbias.data.originals import Part, load_original
-from crossbias.data.palettes import PGD, colors
+from crossbias.data.generated.coloring import PGD, colors
+from crossbias.data.generated.originals import Part, load_original
 from crossbias.methods import ERM, LNL, Method
 
 READINGS = ("clipped", "resampled", "wrapped", "wrapped-below")

@@ -21,11 +21,9 @@ from benchmarks.lnl_leftover import Course, lnl, recipe_config
 from benchmarks.measure import device_named, keep
 from crossbias import BiasedDataset
 from crossbias.data import load
-from crossbias.data.assignment import biased_values
-from crossbias.data.coloring import color_foreground
-from crossbias.data.draws import normal_in_unit
-from crossbias.data.originals import load_original
-from crossbias.data.palettes import PGD, colors
+from crossbias.data.assignment import biased_values, normal_in_unit
+from crossbias.data.generated.coloring import PGD, color_foreground, colors
+from crossbias.data.generated.originals import load_original
 
 SIGMA2 = 0.02
 TRAINED = 50_000  # of the training digits

@@ -18,7 +18,7 @@ from benchmarks.measure import alternate, device_named, keep, ratio
 from crossbias import Network, TrainConfig
 from crossbias.data import BiasedDataset, load
 from crossbias.methods import ERM
-from crossbias.train.progress import Progress
+from crossbias.progress import Progress
 
 SETTINGS = {
     "cuda": {"size": 60_000, "network": "convnet", "batch": 256, "epochs": 4, "repeats": 3},

@@ -14,11 +14,10 @@ from pathlib import Path
 import torch
 
 from benchmarks.measure import keep, seconds
-from crossbias import BiasedDataset
-from crossbias.explain import Views, save_labels, save_views
 from crossbias.report import write_report
-from crossbias.storage import write_json
-from crossbias.verify import Predictions, save_predictions
+from crossbias.runs.files import write_json
+from crossbias.runs.stored import TrainingLabels, Views, save_labels, save_predictions, save_views
+from crossbias.verify import Predictions
 
 RUNS, CLASSES, EPOCHS, TRAINING = 20, 10, 100, 60_000
 NAMES = tuple(f"value {number}" for number in range(CLASSES))
@@ -60,10 +59,10 @@ def write_run(folder: Path, seed: int) -> Path:
     )
     save_views(folder / "views.npz", {"test": views})
     targets = torch.arange(TRAINING) % CLASSES
-    training = BiasedDataset(
-        inputs=torch.zeros(TRAINING, 1), targets=targets, attributes={"color": targets}
+    labels = TrainingLabels(
+        index=torch.arange(TRAINING), target=targets, attributes={"color": targets}
     )
-    save_labels(folder / "labels.npz", training)
+    save_labels(folder / "labels.npz", labels)
     (folder / "stages").mkdir()
     torch.save(torch.rand(TRAINING, generator=draw), folder / "stages" / "scores.pt")
     (folder / "done").touch()

@@ -9,7 +9,7 @@ import crossbias
 from benchmarks.measure import alternate, device_named, keep, ratio
 from crossbias import TrainConfig
 from crossbias.data import load
-from crossbias.scores import head_norm
+from crossbias.methods.scores import head_norm
 from crossbias.train.run import Run
 
 

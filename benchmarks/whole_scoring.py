@@ -14,8 +14,8 @@ from benchmarks.cost import SETTINGS, Costs, judged
 from benchmarks.measure import device_named, keep, seconds
 from crossbias.data import BiasedDataset, load
 from crossbias.methods import ERM
+from crossbias.methods.scores import gradient_acceptance
 from crossbias.networks import Network
-from crossbias.scores import gradient_acceptance
 from crossbias.train.run import Run
 
 LIMIT = 4.0  # training epochs

@@ -12,8 +12,8 @@ import crossbias
 from crossbias import TrainConfig
 from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.methods import METHODS, Method
+from crossbias.progress import Progress
 from crossbias.registry import create_method, name_of
-from crossbias.train.progress import Progress
 from crossbias.types import UNKNOWN
 
 # Another value for every hyper-parameter of every method: a new one must be entered here.

@@ -14,7 +14,7 @@ import crossbias
 
 SOURCE = Path(crossbias.__file__).parent
 PUBLIC = ["crossbias", *(f"crossbias.{name}" for name in ("data", "functional", "methods"))]
-PUBLIC += ["crossbias.audit", "crossbias.compare"]
+PUBLIC += ["crossbias.audit", "crossbias.runs"]
 PUBLIC += ["crossbias.networks", "crossbias.registry", "crossbias.verify", "crossbias.report"]
 
 
@@ -68,7 +68,7 @@ def test_fabric_is_imported_in_one_file():
 
 
 def test_reports_are_made_from_folders_without_what_trains():
-    for path in [*(SOURCE / "report").glob("*.py"), *(SOURCE / "compare").glob("*.py")]:
+    for path in [*(SOURCE / "report").glob("*.py"), *(SOURCE / "runs").glob("*.py")]:
         for name in imports(path):
             forbidden = ("methods", "networks", "train", "data", "experiment", "registry")
             assert not name.startswith(tuple(f"crossbias.{part}" for part in forbidden)), path

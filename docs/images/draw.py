@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from crossbias.storage import read_json
+from crossbias.runs.files import read_json
 from crossbias.verify import Metrics, load_predictions
 
 NAMES = {"erm": "plain training", "end": "EnD", "rebias": "ReBias", "pgd": "PGD"}

@@ -6,10 +6,10 @@ from crossbias.methods import Method
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.registry import create
 from crossbias.train.config import TrainConfig
+from crossbias.train.evaluation import evaluate
 from crossbias.train.fit import fit
 from crossbias.train.result import Result
 from crossbias.types import Batch, Output
-from crossbias.verify.predict import evaluate
 
 __all__ = [
     "Batch",

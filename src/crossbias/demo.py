@@ -9,9 +9,9 @@ from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
 from crossbias.networks.network import Network
 from crossbias.parameters import Count
-from crossbias.storage import read_json
-from crossbias.train.folder import RunFolder
-from crossbias.train.progress import Progress
+from crossbias.progress import Progress
+from crossbias.runs.files import read_json
+from crossbias.runs.folder import RunFolder
 from crossbias.verify import Metrics
 
 DATA: Final[dict[str, Any]] = {"name": "glyphs", "size": 3000, "image_size": 20, "rho": 0.94}

@@ -8,15 +8,14 @@ from typing import Any
 
 from crossbias.data import BiasedDataset, Source, create_source, find_source
 from crossbias.errors import CrossbiasError
-from crossbias.finished import check_finished
 from crossbias.networks import Network, Recipe
 from crossbias.parameters import closest, parameters_of
+from crossbias.progress import Progress
 from crossbias.registry import create_method
-from crossbias.storage import read_json
+from crossbias.runs.files import read_json
+from crossbias.runs.folder import RunFolder, check_finished
 from crossbias.train.config import TrainConfig
 from crossbias.train.fit import train_run
-from crossbias.train.folder import RunFolder
-from crossbias.train.progress import Progress
 from crossbias.train.result import Result
 
 _TABLES = ("method", "data", "network", "train")

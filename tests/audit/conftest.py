@@ -11,7 +11,7 @@ from crossbias import BiasedDataset
 from crossbias.audit.evidence import evidence_of
 from crossbias.audit.verdict import verdict_of
 from crossbias.data.assignment import biased_values
-from crossbias.data.planting import replant
+from crossbias.data.planting.planting import replant
 
 X_RAYS = Path(os.environ.get("CROSSBIAS_DATA", "absent"), "covid-cxr/metadata.csv")
 collect_ignore = [] if X_RAYS.exists() else ["test_real_x_rays.py"]

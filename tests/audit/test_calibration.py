@@ -89,4 +89,4 @@ def test_no_evidence_is_said_with_its_error_rate(blank, verdict):
     labels = torch.arange(60) % 2
     sentence = verdict(blank(labels, seed=0)).sentence
     assert sentence.startswith("No evidence of a shortcut: none of the 4 attributes and cues")
-    assert "at most 5 % of such audits" in sentence
+    assert "at most 5% of such audits" in sentence

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from crossbias.audit.files import file_cues
+from crossbias.audit.file_cues import file_cues
 from crossbias.audit.shortcuts import audit_cues
 from crossbias.errors import CrossbiasError
 

@@ -7,9 +7,8 @@ from torch import nn
 from crossbias import BiasedDataset, Network, TrainConfig, create, fit
 from crossbias.audit.counterfactual import flip_rates, gray, without_border
 from crossbias.audit.model import audit_model
-from crossbias.audit.untested import untested_data
-from crossbias.audit.verdict import verdict_of
-from crossbias.data.planting import replant
+from crossbias.audit.verdict import untested_data, verdict_of
+from crossbias.data.planting.planting import replant
 
 
 def color_follower() -> Network:

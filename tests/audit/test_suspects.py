@@ -6,11 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossbias import BiasedDataset
-from crossbias.audit.easy_network import find_suspects
-from crossbias.audit.pictures import contact_sheet, suspect_pictures
-from crossbias.audit.suspects import split, suspects_of
+from crossbias.audit.suspect_sheet import contact_sheet, suspect_pictures
+from crossbias.audit.suspects import find_suspects, split, suspects_of
 from crossbias.data import load
-from crossbias.naming import short
+from crossbias.formatting import short
 
 
 @given(st.lists(st.floats(0, 10, width=32), min_size=2, max_size=12))

@@ -17,7 +17,7 @@ FAST = ["--permutations", "99"]
 def crossbias(monkeypatch, capsys, tmp_path):
     """Type a command in an empty folder; get exit code, output and errors."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("crossbias.audit.easy_network.STEPS", 10)
+    monkeypatch.setattr("crossbias.audit.suspects.STEPS", 10)
 
     def typed(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["crossbias", *arguments])

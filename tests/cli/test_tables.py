@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from rich.console import Console
 
-from crossbias.cli.tables import print_details, print_metrics
+from crossbias.cli.printing import print_details, print_metrics
 from crossbias.verify import Metrics, Predictions
 
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossbias.data import originals
-from crossbias.data.draws import below
-from crossbias.data.strokes import draw
+from crossbias.data.assignment import below
+from crossbias.data.generated import originals
+from crossbias.data.generated.strokes import draw
 from crossbias.seeds import generator_for
 
 PARTS = {"train": 600, "t10k": 200}

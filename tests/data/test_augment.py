@@ -8,8 +8,8 @@ from torch import Generator
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as reference
 
-from crossbias.data import color, geometry
-from crossbias.data.augment import AUGMENTATIONS, augmentation
+from crossbias.data.augment import color, geometry
+from crossbias.data.augment.augment import AUGMENTATIONS, augmentation
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import convert
 

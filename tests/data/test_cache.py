@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 
-import crossbias.data.images
-from crossbias.data.cache_place import cache_folder
-from crossbias.data.images import Fit, read_images
+import crossbias.data.images.decoding
+from crossbias.data.images.decoding import Fit, read_images
+from crossbias.data.mapping import cache_folder
 from crossbias.errors import CrossbiasError
-from crossbias.train.progress import Progress
+from crossbias.progress import Progress
 
 from .pictures import noise, save, some_files
 
@@ -40,13 +40,13 @@ class Heard(Progress):
 def decodings(monkeypatch) -> list[object]:
     """One entry for every image that is decoded."""
     seen: list[object] = []
-    real = crossbias.data.images.decode
+    real = crossbias.data.images.decoding.decode
 
     def counted(file, fit):
         seen.append(file)
         return real(file, fit)
 
-    monkeypatch.setattr(crossbias.data.images, "decode", counted)
+    monkeypatch.setattr(crossbias.data.images.decoding, "decode", counted)
     return seen
 
 
@@ -189,7 +189,7 @@ def test_the_folder_is_given_or_named_or_the_users(monkeypatch, tmp_path):
 PROGRAM = """
 import sys, time
 from pathlib import Path
-import crossbias.data.images as images
+import crossbias.data.images.decoding as images
 
 real = images.decode
 def slow(file, fit):

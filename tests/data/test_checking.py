@@ -7,11 +7,11 @@ import pytest
 from PIL import Image
 
 from crossbias.data import create_source
-from crossbias.data.bar import ACTIONS, TEST, TRAINING
-from crossbias.data.checking import check_source
-from crossbias.data.images import FORMATS
-from crossbias.data.kinetics import ACTIONS as VIDEO_ACTIONS
-from crossbias.data.kinetics import FOLDERS
+from crossbias.data.images.decoding import FORMATS
+from crossbias.data.inspect.checking import check_source
+from crossbias.data.published.bar import ACTIONS, TEST, TRAINING
+from crossbias.data.published.kinetics import ACTIONS as VIDEO_ACTIONS
+from crossbias.data.published.kinetics import FOLDERS
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import torch
 
 import crossbias
 from crossbias import BiasedDataset, TrainConfig
-from crossbias.data.augment import augmentation
+from crossbias.data.augment.augment import augmentation
 from crossbias.data.loader import Loader
 from crossbias.methods import ReBias
 

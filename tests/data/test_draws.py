@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import stats
 
-from crossbias.data.draws import normal_in_unit
+from crossbias.data.assignment import normal_in_unit
 
 
 @pytest.mark.parametrize("deviation", [0.01, 0.14, 3.0, 1e6])

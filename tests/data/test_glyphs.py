@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossbias.data import glyphs, strokes
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.glyphs import COLORS, GREY, NOISE, WHITE, Glyphs
+from crossbias.data.generated import glyphs, strokes
+from crossbias.data.generated.glyphs import COLORS, GREY, NOISE, WHITE, Glyphs
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import validated
 

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from crossbias.data.ink import ink
+from crossbias.data.generated.strokes import ink
 
 
 def distance(point: np.ndarray, start: np.ndarray, end: np.ndarray) -> float:

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 import crossbias
 from crossbias.data import mapping
-from crossbias.data.cache_entry import Entry
+from crossbias.data.images.cache_entry import Entry
 from crossbias.methods import ERM
 
 images = 4000

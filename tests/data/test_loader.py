@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from crossbias.data.augment import augmentation
+from crossbias.data.augment.augment import augmentation
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches, epoch_order
 from crossbias.seeds import generator_for

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from crossbias.data import DATASETS, BiasedDataset, load
 from crossbias.data.assignment import chunked_values
-from crossbias.data.augment import augmentation
-from crossbias.data.coloring import color_foreground
-from crossbias.data.originals import load_original
-from crossbias.data.palettes import LFF, PGD, REBIAS, Palette
+from crossbias.data.augment.augment import augmentation
+from crossbias.data.generated.coloring import LFF, PGD, REBIAS, Palette, color_foreground
+from crossbias.data.generated.originals import load_original
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from crossbias.data import BiasedDataset, load, with_label_noise
-from crossbias.data.draws import below, normal
+from crossbias.data.assignment import below, normal
 from crossbias.errors import CrossbiasError
 
 

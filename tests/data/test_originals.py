@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from crossbias.data import load, originals
-from crossbias.data.idx import read_idx
-from crossbias.data.originals import load_original
+from crossbias.data import load
+from crossbias.data.generated import originals
+from crossbias.data.generated.originals import load_original, read_idx
 from crossbias.errors import CrossbiasError
 
 IMAGES = "train-images-idx3-ubyte"
@@ -138,7 +138,7 @@ def test_a_folder_in_the_place_of_a_file_is_refused(copied: Path) -> None:
 def test_a_file_that_unpacks_to_more_than_any_original_is_not_unpacked_whole(
     tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr("crossbias.data.idx._LARGEST", 1000)
+    monkeypatch.setattr("crossbias.data.generated.originals._LARGEST", 1000)
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(100_000)))
     read = hashlib.sha256(bytes(1001)).hexdigest()

@@ -13,7 +13,7 @@ from torch.utils.data import TensorDataset
 
 from crossbias import create
 from crossbias.data import Folder, from_torch, load
-from crossbias.data.images import Fit, read_images
+from crossbias.data.images.decoding import Fit, read_images
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
 

@@ -13,7 +13,7 @@ from scipy.linalg import hadamard
 from torch import Tensor
 
 from crossbias.data import BiasedDataset, load, plant, plant_values, replant
-from crossbias.data.cues import Cue
+from crossbias.data.planting.planted_cues import Cue
 from crossbias.errors import CrossbiasError
 
 CUES: tuple[Cue, ...] = get_args(Cue)
@@ -222,7 +222,7 @@ def test_color_turns_grey_images_into_colored_ones() -> None:
 def test_large_sets_are_planted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     values = torch.arange(300) % 10
     whole = {bias: plant_values(images(), values, bias=bias, num_values=10) for bias in CUES}
-    monkeypatch.setattr("crossbias.data.cues._CHUNK", 7 * 3 * 28 * 28 + 1)
+    monkeypatch.setattr("crossbias.data.planting.planted_cues._CHUNK", 7 * 3 * 28 * 28 + 1)
     for bias in CUES:
         assert torch.equal(plant_values(images(), values, bias=bias, num_values=10), whole[bias])
 

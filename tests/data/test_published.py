@@ -11,11 +11,11 @@ import torch
 from PIL import Image
 
 from crossbias.data import create_source, load, make_waterbirds
-from crossbias.data.bar import ACTIONS
-from crossbias.data.covid import split_by_patient
-from crossbias.data.imagenet import SYNSETS
-from crossbias.data.pickled import read_pickled_array
-from crossbias.data.waterbirds import WATER_KINDS, is_waterbird
+from crossbias.data.published.bar import ACTIONS
+from crossbias.data.published.covid import split_by_patient
+from crossbias.data.published.imagenet import SYNSETS
+from crossbias.data.published.imdb_face import read_pickled_array
+from crossbias.data.published.waterbirds import WATER_KINDS, is_waterbird
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
 

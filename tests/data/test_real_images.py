@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crossbias.data import create_source
-from crossbias.data.checking import check_source
+from crossbias.data.inspect.checking import check_source
 
 ROOT = Path(os.environ["CROSSBIAS_DATA"])
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from crossbias.data import create_source, load
-from crossbias.data.originals import Collection, load_original
+from crossbias.data.generated.originals import Collection, load_original
 from crossbias.data.source import data_root
 
 ROOT = data_root()

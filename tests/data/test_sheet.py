@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from crossbias.data import BiasedDataset
-from crossbias.data.sheet import _HEADER, _LABEL, CELL, EACH, contact_sheet
+from crossbias.data.inspect.sheet import _HEADER, _LABEL, CELL, EACH, contact_sheet
 from crossbias.errors import CrossbiasError
 
 

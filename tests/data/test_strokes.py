@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossbias.data import strokes
-from crossbias.data.digits import HEIGHT, WAYS, WIDTH, ways
-from crossbias.data.strokes import Hand, _hand, _pieces, draw
+from crossbias.data.generated import strokes
+from crossbias.data.generated.digits import HEIGHT, WAYS, WIDTH, ways
+from crossbias.data.generated.strokes import Hand, _hand, _pieces, draw
 from crossbias.seeds import generator_for
 
 DIGITS = torch.arange(10).repeat(30)

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossbias import BiasedDataset
-from crossbias.data.columns import read_table
-from crossbias.data.encoded import UnusableImages
-from crossbias.data.labels import Labels, report_missing_conflicts, splits_of
-from crossbias.data.paths import files_inside
-from crossbias.data.splitting import split_by_fraction
-from crossbias.data.table import Table
+from crossbias.data.images.encoded import UnusableImages
+from crossbias.data.own.labels import Labels, report_missing_conflicts, split_by_fraction, splits_of
+from crossbias.data.own.paths import files_inside
+from crossbias.data.own.table import Table
+from crossbias.data.own.table_files import read_table
 from crossbias.errors import CrossbiasError
 
 

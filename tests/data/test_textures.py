@@ -8,7 +8,7 @@ from torch import nn
 from torchvision.models import vgg16
 
 from crossbias.data import BiasedDataset
-from crossbias.data.textures import (
+from crossbias.data.published.textures import (
     LAYERS,
     gram,
     texture_clusters,

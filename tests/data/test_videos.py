@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from crossbias.data import clips
-from crossbias.data.clips import clip_files, middle
+from crossbias.data.published import clips
+from crossbias.data.published.clips import clip_files, middle
 from crossbias.errors import CrossbiasError
 
 

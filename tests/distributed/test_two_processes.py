@@ -12,7 +12,7 @@ import torch
 import crossbias
 from crossbias import TrainConfig
 from crossbias.methods import ERM, LNL, METHODS
-from crossbias.scores import gradient_acceptance
+from crossbias.methods.scores import gradient_acceptance
 from crossbias.train.run import Run
 
 

@@ -18,8 +18,8 @@ from torch import nn
 import crossbias
 from crossbias import Network, TrainConfig
 from crossbias.methods import ERM, LNL, METHODS
-from crossbias.scores import gradient_acceptance
-from crossbias.train.folder import RunFolder
+from crossbias.methods.scores import gradient_acceptance
+from crossbias.runs.folder import RunFolder
 from crossbias.train.run import Run
 
 PLAIN_LNL = LNL(layer="body.2", lambda_f=1.0, mu=1.0, from_biased=False)

@@ -5,7 +5,7 @@ import pytest
 import crossbias
 from crossbias.demo import DATA, METHODS, NETWORK, TRAIN, run_demo
 from crossbias.experiment import Experiment
-from crossbias.storage import read_json
+from crossbias.runs.files import read_json
 
 MARGIN = 0.2  # of the conflicting test images, at least, for each of three seeds
 

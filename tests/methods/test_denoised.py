@@ -14,8 +14,8 @@ from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.experiment import Experiment
 from crossbias.methods import ERM, PGD, Denoised, EnD, ReBias
 from crossbias.methods.denoised import kept_counts
+from crossbias.progress import Progress
 from crossbias.registry import create_method, described
-from crossbias.train.progress import Progress
 from crossbias.train.run import Run
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)

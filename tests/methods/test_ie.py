@@ -13,7 +13,7 @@ from crossbias import Network, TrainConfig
 from crossbias.functional.difficulty import NOT_SEEN
 from crossbias.methods import IE
 from crossbias.methods.bias_ensemble import Division, divided
-from crossbias.methods.guided_training import GuidedTraining
+from crossbias.methods.ie.guided_training import GuidedTraining
 from crossbias.train.run import Run
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)

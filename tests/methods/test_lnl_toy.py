@@ -6,8 +6,8 @@ from torch import nn
 
 import crossbias
 from crossbias import BiasedDataset, Network, TrainConfig
-from crossbias.data.glyphs import COLORS
-from crossbias.data.strokes import draw
+from crossbias.data.generated.glyphs import COLORS
+from crossbias.data.generated.strokes import draw
 from crossbias.methods import ERM, LNL
 
 VARIANCE = 0.02  # of a color around its class's mean, the paper's most biased set

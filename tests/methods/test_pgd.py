@@ -7,7 +7,7 @@ import crossbias
 from crossbias import TrainConfig
 from crossbias.methods import PGD
 from crossbias.methods.pgd import BiasedERM
-from crossbias.scores import SIMPLE_SCORES, gradient_acceptance, head_norm
+from crossbias.methods.scores import SIMPLE_SCORES, gradient_acceptance, head_norm
 from crossbias.train.run import Run
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)

@@ -10,9 +10,8 @@ from torch import nn
 from crossbias import BiasedDataset, Network, Recipe, as_network
 from crossbias.errors import CrossbiasError
 from crossbias.networks import create_network
+from crossbias.networks.bias_predictors import ColorPredictor, LabelPredictor, middle_layer
 from crossbias.networks.gray import Grayscale
-from crossbias.networks.middle import middle_layer
-from crossbias.networks.predictors import ColorPredictor, LabelPredictor
 
 
 @pytest.mark.parametrize(

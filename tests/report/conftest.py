@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from crossbias import BiasedDataset
-from crossbias.explain import Views, save_labels, save_views
 from crossbias.report import write_report
-from crossbias.storage import write_json
+from crossbias.runs.files import write_json
+from crossbias.runs.stored import TrainingLabels, Views, save_labels, save_predictions, save_views
 from crossbias.types import UNKNOWN
-from crossbias.verify import Predictions, save_predictions
+from crossbias.verify import Predictions
 
 SHAPES = ("circle", "square", "star")
 COLORS = ("red", "green", "blue")
@@ -120,10 +119,9 @@ class FakeRun:
         maps = torch.zeros(len(test.picture_rows), 4, 4).half()
         maps[:, 0, 0] = 1
         save_views(folder / "views.npz", {"test": Views(rows=rows, features=columns, maps=maps)})
-        data = BiasedDataset(
-            inputs=torch.zeros(len(test.target), 1), targets=test.target, attributes=test.attributes
-        )
-        save_labels(folder / "labels.npz", data)
+        rows = torch.arange(len(test.target))
+        labels = TrainingLabels(index=rows, target=test.target, attributes=test.attributes)
+        save_labels(folder / "labels.npz", labels)
         (folder / "stages").mkdir()
         conflicting = test.target != test.attributes[self.bias]
         torch.save(torch.where(conflicting, 3.0, 1.0), folder / "stages" / "scores.pt")

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from crossbias.errors import CrossbiasError
-from crossbias.report.audit import LARGEST_PICTURE, read_audit
+from crossbias.report.audit_section import LARGEST_PICTURE, read_audit
 
 WriteRun = Callable[..., Path]
 Parse = Callable[[str], Any]

@@ -14,10 +14,11 @@ import torch
 from scipy.stats import binomtest, t
 
 from crossbias.cli import main
-from crossbias.compare import COLUMNS, compare_runs, grids_of, legend, to_csv, to_latex, to_markdown
 from crossbias.errors import CrossbiasError
-from crossbias.storage import read_json, write_json
-from crossbias.verify import Estimate, load_predictions, save_predictions
+from crossbias.runs import COLUMNS, compare_runs, grids_of, legend, to_csv, to_latex, to_markdown
+from crossbias.runs.files import read_json, write_json
+from crossbias.runs.stored import load_predictions, save_predictions
+from crossbias.verify import Estimate
 
 WriteRun = Callable[..., Path]
 END: dict[str, Any] = {"method": "end", "paper": "EnD", "supervision": "bias labels"}

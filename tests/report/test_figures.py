@@ -6,11 +6,11 @@ import matplotlib
 import pytest
 import torch
 
-from crossbias.naming import short
+from crossbias.formatting import short
 from crossbias.report.curves import learning_curves
 from crossbias.report.gap import gap_chart
-from crossbias.report.matrix import accuracy_matrix
-from crossbias.report.runs import Epoch
+from crossbias.report.heatmap import accuracy_matrix
+from crossbias.runs.read import Epoch
 from crossbias.types import UNKNOWN
 from crossbias.verify import Metrics
 

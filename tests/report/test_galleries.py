@@ -12,24 +12,21 @@ import torch
 from sklearn.decomposition import PCA
 
 from crossbias.errors import CrossbiasError
-from crossbias.explain import Boundary, Labels, Views
-from crossbias.report.boundary import decision_boundary
 from crossbias.report.confusion import confusion, confusion_matrices
 from crossbias.report.curves import learning_curves
 from crossbias.report.denoiser import denoiser_scatter
-from crossbias.report.features import feature_planes
 from crossbias.report.galleries import galleries
-from crossbias.report.guidance import guidance_rows
-from crossbias.report.planes import principal_plane
-from crossbias.report.reading import read_run
-from crossbias.report.runs import Epoch, RunFolder
+from crossbias.report.overlay import guidance_rows
+from crossbias.report.planes import decision_boundary, feature_planes, principal_plane
 from crossbias.report.sampling import sampling_matrix, sampling_shares
+from crossbias.runs.read import Epoch, FinishedRun, read_run
+from crossbias.runs.stored import Boundary, TrainingLabels, Views
 
 WriteRun = Callable[..., Path]
 Parse = Callable[[str], Any]
 
 
-def keep(run: RunFolder, name: str, value: torch.Tensor) -> None:
+def keep(run: FinishedRun, name: str, value: torch.Tensor) -> None:
     """Store a stage as a run does."""
     (run.path / "stages").mkdir(exist_ok=True)
     torch.save(value, run.path / "stages" / f"{name}.pt")
@@ -62,7 +59,7 @@ def test_shares_follow_the_index_and_leave_out_what_is_not_known(write_run: Writ
     bias = torch.randint(-1, 3, (200,), generator=draw)
     weights = torch.rand(500, generator=draw, dtype=torch.float64)
     keep(run, "scores", weights)
-    labels = Labels(index=index, target=target, attributes={"background": bias})
+    labels = TrainingLabels(index=index, target=target, attributes={"background": bias})
     shares = sampling_shares(replace(run, labels=labels))
     sums = np.zeros((3, 3))
     for row, y, b in zip(index.tolist(), target.tolist(), bias.tolist(), strict=True):

@@ -7,7 +7,7 @@ import pytest
 
 from crossbias.errors import CrossbiasError
 from crossbias.report import write_report
-from crossbias.storage import read_json
+from crossbias.runs.files import read_json
 from crossbias.verify import Estimate
 
 WriteRun = Callable[..., Path]
@@ -93,7 +93,7 @@ def test_the_table_shows_the_numbers_of_metrics_json(
 def check_number(cell: Any, estimate: Estimate) -> None:
     assert float(cell.attributes["data-value"]) == estimate.value
     assert cell.text.startswith(f"{100 * estimate.value:.1f}%")
-    limits = f"{100 * estimate.low:.1f}\N{EN DASH}{100 * estimate.high:.1f}"
+    limits = f"{100 * estimate.low:.1f}\N{EN DASH}{100 * estimate.high:.1f}%"
     assert limits in cell.text
     assert cell.attributes["title"] == f"95% interval {limits}, n = {estimate.n}"
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from PIL import Image
 
-from crossbias.report.comparison import read_runs
 from crossbias.report.overlay import LONGEST_SIDE
-from crossbias.report.pictures import SHOWN, sample_pictures
-from crossbias.report.runs import RunFolder
+from crossbias.report.sample_pictures import SHOWN, sample_pictures
+from crossbias.runs.read import FinishedRun
+from crossbias.runs.rows import read_runs
 from crossbias.verify import Predictions
 
 WriteRun = Callable[..., Path]
@@ -24,7 +24,7 @@ def decoded(source: str) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(content))).convert("RGB"))
 
 
-def changed(run: RunFolder, **changes: object) -> RunFolder:
+def changed(run: FinishedRun, **changes: object) -> FinishedRun:
     """The run with other test predictions."""
     predictions = replace(run.predictions["test"], **changes)
     return replace(run, predictions={"test": predictions})

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from crossbias.report.comparison import read_runs
 from crossbias.report.summary import summary
+from crossbias.runs.rows import read_runs
 from crossbias.verify import wilson
 
 WriteRun = Callable[..., Path]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from crossbias.report.comparison import read_runs
 from crossbias.report.overlay import OVERLAY_SIDE, overlay
-from crossbias.report.pictures import sample_pictures, without_maps
-from crossbias.storage import read_json, write_json
+from crossbias.report.sample_pictures import sample_pictures, without_maps
+from crossbias.runs.files import read_json, write_json
+from crossbias.runs.rows import read_runs
 
 WriteRun = Callable[..., Path]
 Parse = Callable[[str], Any]

@@ -8,7 +8,7 @@ import torch
 from crossbias import TrainConfig
 from crossbias.errors import CrossbiasError
 from crossbias.train.devices import find_device
-from crossbias.train.schedule import learning_rate
+from crossbias.train.optimizers import learning_rate
 
 
 @pytest.mark.parametrize(

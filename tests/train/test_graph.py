@@ -8,9 +8,9 @@ import torch
 import crossbias
 from crossbias import TrainConfig
 from crossbias.methods import METHODS
+from crossbias.progress import Progress
 from crossbias.registry import create_method
 from crossbias.train.graph import GraphedStep
-from crossbias.train.progress import Progress
 from crossbias.types import Batch
 
 pytestmark = pytest.mark.gpu

@@ -9,11 +9,10 @@ import torch
 
 from crossbias import BiasedDataset, TrainConfig, create, evaluate, fit
 from crossbias.networks import Network
-from crossbias.report.reading import read_run
+from crossbias.runs.read import read_run
+from crossbias.train.evaluation import alignments_of, metrics_of
 from crossbias.types import UNKNOWN
-from crossbias.verify import Metrics, Predictions, wilson
-from crossbias.verify.alignment import Alignment, alignments_of
-from crossbias.verify.predict import metrics_of
+from crossbias.verify import Alignment, Metrics, Predictions, wilson
 
 
 def with_size(data: BiasedDataset, values: tuple[str, ...] = ("small", "large")) -> BiasedDataset:

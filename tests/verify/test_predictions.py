@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.runs.stored import load_predictions, save_predictions
 from crossbias.types import UNKNOWN
-from crossbias.verify import Predictions, load_predictions, save_predictions, wilson
+from crossbias.verify import Predictions, wilson
 
 
 @pytest.fixture
@@ -135,7 +136,7 @@ def test_missing_files_and_other_formats_are_refused(tmp_path: Path) -> None:
         load_predictions(path)
     with path.open("wb") as file:
         np.save(file, np.zeros(3))
-    with pytest.raises(CrossbiasError, match="does not hold readable predictions"):
+    with pytest.raises(CrossbiasError, match="is damaged"):
         load_predictions(path)
     np.savez(path, **{"test/target": np.zeros(2)})
     with pytest.raises(CrossbiasError, match="index"):
@@ -152,7 +153,7 @@ def test_a_pickle_in_the_file_is_not_executed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     np.savez("predictions.npz", **{"test/target": np.array([Exploit()], dtype=object)})
-    with pytest.raises(CrossbiasError, match="does not hold readable predictions"):
+    with pytest.raises(CrossbiasError, match="is damaged"):
         load_predictions(Path("predictions.npz"))
     assert not Path("executed").exists()
     pickle.loads(pickle.dumps(Exploit()))  # the exploit is a working one

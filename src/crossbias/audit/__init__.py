@@ -1,8 +1,8 @@
 """How biased is this data, would a shortcut alone solve the task, does a model follow one."""
 
 from crossbias.audit.association import cramers_v, mutual_information
+from crossbias.audit.examination import audit
+from crossbias.audit.findings import Audit
 from crossbias.audit.probe import Probe, probe
-from crossbias.audit.result import Audit
-from crossbias.audit.whole import audit
 
 __all__ = ["Audit", "Probe", "audit", "cramers_v", "mutual_information", "probe"]

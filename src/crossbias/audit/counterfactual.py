@@ -7,14 +7,13 @@ from typing import Any, Final, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from crossbias.data.cues import Cue as Planted
-from crossbias.data.cues import plant_values
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.patterns import MOST_VALUES, TILE
+from crossbias.data.planting.planted_cues import MOST_VALUES, TILE, plant_values
+from crossbias.data.planting.planted_cues import Cue as Planted
 from crossbias.networks.network import Network
 from crossbias.seeds import generator_for
+from crossbias.train.evaluation import predict
 from crossbias.verify import Estimate, wilson
-from crossbias.verify.predict import predict
 
 SAMPLES: Final = 256
 """Images that are changed, drawn at random."""

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crossbias.train.progress import Progress
+from crossbias.progress import Progress
 
 _SMALLEST = 8  # side that every cue can be measured on
 _CHUNK = 2**23  # pixels of all channels at a time: no float copy of the data ever exists

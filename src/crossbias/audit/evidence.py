@@ -6,11 +6,11 @@ from pathlib import Path
 
 from crossbias.audit.attributes import AttributeFinding, audit_attributes
 from crossbias.audit.cues import image_cues
-from crossbias.audit.files import file_cues
+from crossbias.audit.file_cues import file_cues
 from crossbias.audit.permutation import enough_permutations, holm
 from crossbias.audit.shortcuts import CueFinding, audit_cues
 from crossbias.data.dataset import BiasedDataset
-from crossbias.train.progress import Progress
+from crossbias.progress import Progress
 
 
 def evidence_of(

@@ -12,10 +12,9 @@ from crossbias.audit.folds import num_present, testable
 from crossbias.audit.permutation import enough_permutations, holm
 from crossbias.audit.probe import probe, standardized
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.loader import Loader
-from crossbias.data.order import batches
 from crossbias.networks.network import Network
 from crossbias.seeds import seed_for
+from crossbias.train.evaluation import batches_for, evaluation_pass
 from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate, wilson
 
@@ -23,7 +22,6 @@ CONFIDENCE_LIMIT: Final = 0.9
 """A mistake made with at least this probability is a confident one."""
 
 _PERMUTATIONS: Final = 199  # features may be thousands
-_BATCH: Final = 256
 
 
 class FeatureFinding(NamedTuple):
@@ -105,16 +103,10 @@ def audit_model(network: Network, data: BiasedDataset, *, name: str, seed: int) 
 
 def _pass(network: Network, data: BiasedDataset) -> tuple[Tensor, Tensor]:
     """Probabilities and features of every sample."""
-    loader = Loader(data, next(network.parameters()).device, resident_bytes=0, workers=0)
-    training = network.training
-    network.eval()
-    with torch.inference_mode():
-        found = [
-            (output.logits.float().softmax(1).cpu(), output.features.float().cpu())
-            for batch in loader.batches(batches(torch.arange(len(data)), _BATCH))
-            for output in [network(batch.inputs)]
-        ]
-    network.train(training)
+    found = [
+        (output.logits.float().softmax(1).cpu(), output.features.float().cpu())
+        for _, output in evaluation_pass(network, batches_for(network, data))
+    ]
     return torch.cat([p for p, _ in found]), torch.cat([f for _, f in found])
 
 

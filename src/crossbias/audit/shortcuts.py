@@ -10,8 +10,8 @@ from torch import Tensor
 from crossbias.audit.cues import Cue
 from crossbias.audit.folds import num_present, testable
 from crossbias.audit.probe import Probe, probe, standardized
+from crossbias.progress import Progress
 from crossbias.seeds import seed_for
-from crossbias.train.progress import Progress
 
 CLASSES: Final = 50
 """Cues are probed on at most so many classes, the largest ones."""

@@ -4,7 +4,7 @@ import sys
 
 from rich.console import Console
 
-from crossbias.cli import audit  # noqa: F401 (adds its command)
+from crossbias.cli import auditing  # noqa: F401 (adds its command)
 from crossbias.cli.commands import app
 from crossbias.errors import CrossbiasError
 

@@ -7,13 +7,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from crossbias.cli import data as data_commands
-from crossbias.cli import tables
-from crossbias.cli.compare import compare
-from crossbias.cli.options import given, make_progress, parsed, say
-from crossbias.cli.report import report
+from crossbias.cli import datasets, printing
+from crossbias.cli.options import given, parsed, say
+from crossbias.cli.results import compare, report
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
+from crossbias.progress import shown_progress
 
 ORDER = ("demo", "data", "audit", "train", "evaluate", "compare", "report", "list")
 
@@ -34,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(data_commands.app, name="data")
+app.add_typer(datasets.app, name="data")
 app.command()(compare)
 app.command()(report)
 
@@ -111,9 +110,9 @@ def train(
         train=given(**common) | parsed(train_set),
     )
     folder = out or _default_folder(experiment)
-    result = experiment.run(folder, resume=resume, progress=make_progress(quiet))
-    console = tables.make_console()
-    tables.print_metrics(console, "split", result.metrics)
+    result = experiment.run(folder, resume=resume, progress=shown_progress(quiet=quiet))
+    console = printing.make_console()
+    printing.print_metrics(console, "split", result.metrics)
     say(console, f"run: {folder}")
     say(console, f"next: crossbias report {folder} -o report.html")
 
@@ -132,30 +131,30 @@ def evaluate(
     ] = None,
 ) -> None:
     """Judge the model of a run again, on the same or on other data; the run is not changed."""
-    from crossbias.verify.predict import evaluate as judge
+    from crossbias.train.evaluation import evaluate as judge
 
     trained, network = load_trained(run)
     experiment = trained.updated(data=given(name=data) | parsed(data_set))
     training = trained.split("train")
     splits = split or list(experiment.source().test_splits)
-    progress = make_progress(quiet=False)
+    progress = shown_progress()
     found = {
         name: judge(network, experiment.split(name, progress), training=training) for name in splits
     }
-    console = tables.make_console()
-    tables.print_metrics(console, "split", found)
-    tables.print_details(console, found)
+    console = printing.make_console()
+    printing.print_metrics(console, "split", found)
+    printing.print_details(console, found)
 
 
 @app.command(name="list")
 def list_(what: Annotated[Listed, typer.Argument(help="What to list.")]) -> None:
     """List methods, data sets or networks with their parameters."""
     show = {
-        Listed.methods: tables.print_methods,
-        Listed.data: tables.print_data,
-        Listed.networks: tables.print_networks,
+        Listed.methods: printing.print_methods,
+        Listed.data: printing.print_data,
+        Listed.networks: printing.print_networks,
     }
-    show[what](tables.make_console())
+    show[what](printing.make_console())
 
 
 @app.command()
@@ -167,9 +166,9 @@ def demo(
     """Train four methods on drawn digits whose background gives the answer away; compare them."""
     from crossbias.demo import run_demo
 
-    metrics = run_demo(out, seed=seed, progress=make_progress(quiet))
-    console = tables.make_console()
-    tables.print_metrics(console, "method", metrics)
+    metrics = run_demo(out, seed=seed, progress=shown_progress(quiet=quiet))
+    console = printing.make_console()
+    printing.print_metrics(console, "method", metrics)
     say(console, f"report: {out / 'report.html'}")
 
 

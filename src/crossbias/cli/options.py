@@ -4,18 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
-from crossbias.cli.progress import LiveProgress, PlainProgress
-from crossbias.cli.tables import make_console
 from crossbias.errors import CrossbiasError
-from crossbias.train.progress import Progress
-
-
-def make_progress(quiet: bool) -> Progress:
-    """A live display on a terminal, lines of text elsewhere, or nothing."""
-    console = make_console(stderr=True)
-    if quiet:
-        return Progress()
-    return LiveProgress(console) if console.is_terminal else PlainProgress(console)
 
 
 def say(console: Console, text: str) -> None:

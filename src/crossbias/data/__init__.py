@@ -3,31 +3,31 @@
 from pathlib import Path
 from typing import Any
 
-from crossbias.data.bar import BAR
-from crossbias.data.bffhq import BFFHQ
-from crossbias.data.biased_mnist import BiasedMNIST
-from crossbias.data.cartoon import Cartoon
-from crossbias.data.celeba import CelebA
-from crossbias.data.colored_mnist import ColoredMNIST
-from crossbias.data.covid import CovidCXR
-from crossbias.data.cues import plant_values
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.dogs_cats import DogsCats
-from crossbias.data.folder import Folder
-from crossbias.data.from_torch import from_torch
-from crossbias.data.glyphs import Glyphs
-from crossbias.data.hugging_face import HuggingFace
-from crossbias.data.imagenet import ImageNet9
-from crossbias.data.imdb_face import IMDBFace
-from crossbias.data.kinetics import Kinetics10
-from crossbias.data.lnl_colored_mnist import LNLColoredMNIST
+from crossbias.data.generated.biased_mnist import BiasedMNIST
+from crossbias.data.generated.colored_mnist import ColoredMNIST
+from crossbias.data.generated.glyphs import Glyphs
+from crossbias.data.generated.lnl_colored_mnist import LNLColoredMNIST
+from crossbias.data.generated.toy import Toy2d
+from crossbias.data.generated.watermarked_mnist import WatermarkedMNIST
 from crossbias.data.noise import with_label_noise
-from crossbias.data.planting import plant, replant
+from crossbias.data.own.from_torch import from_torch
+from crossbias.data.own.hugging_face import HuggingFace
+from crossbias.data.own.image_folder import Folder
+from crossbias.data.planting.planted_cues import plant_values
+from crossbias.data.planting.planting import plant, replant
+from crossbias.data.published.bar import BAR
+from crossbias.data.published.bffhq import BFFHQ
+from crossbias.data.published.cartoon import Cartoon
+from crossbias.data.published.celeba import CelebA
+from crossbias.data.published.covid import CovidCXR
+from crossbias.data.published.dogs_cats import DogsCats
+from crossbias.data.published.imagenet import ImageNet9
+from crossbias.data.published.imdb_face import IMDBFace
+from crossbias.data.published.kinetics import Kinetics10
+from crossbias.data.published.waterbirds import Waterbirds
+from crossbias.data.published.waterbirds_making import make_waterbirds
 from crossbias.data.source import Source
-from crossbias.data.toy import Toy2d
-from crossbias.data.waterbirds import Waterbirds
-from crossbias.data.waterbirds_making import make_waterbirds
-from crossbias.data.watermarked_mnist import WatermarkedMNIST
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest, imported, validated
 

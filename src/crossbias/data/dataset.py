@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from crossbias.data.augment.geometry import center_crop
 from crossbias.data.mapping import rows_of
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest
@@ -132,6 +133,11 @@ class BiasedDataset:
         counts = self.counts().double()
         expected = counts.sum(1, keepdim=True) * counts.sum(0) / counts.sum().clamp(min=1)
         return counts > expected
+
+    def pictures(self, rows: Tensor) -> Tensor:
+        """The images at some positions, uint8, as a network sees them: cut to ``crop``."""
+        images = self.inputs[rows]
+        return center_crop(images, self.crop) if self.crop else images
 
     def with_bias(self, bias: str | None) -> "BiasedDataset":
         """The same data with another attribute as the bias."""

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from crossbias.data.augment import Augmentation, augmented
+from crossbias.data.augment.augment import Augmentation, augmented
+from crossbias.data.augment.geometry import center_crop
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.geometry import center_crop
 from crossbias.seeds import generator_for
 from crossbias.types import Batch
 

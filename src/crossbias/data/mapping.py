@@ -1,5 +1,7 @@
 """Arrays in files that are mapped into memory, and rows of arrays that may not fit into it."""
 
+import os
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -9,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossbias.data.cache_place import CACHE_VARIABLE, cache_folder
 from crossbias.errors import CrossbiasError
 
 LARGEST_COPY: Final = 2**30
@@ -55,3 +56,18 @@ def rows_of(inputs: Tensor, rows: Tensor) -> Tensor:
             f"cannot write {len(numbers) * row_bytes / 1e9:.1f} GB of chosen images to {folder}: "
             f"{error.strerror or error}; make room, or name another folder: {CACHE_VARIABLE}"
         ) from error
+
+
+CACHE_VARIABLE: Final = "CROSSBIAS_CACHE"
+"""Environment variable that names the folder of the cache, where none is given."""
+
+
+def cache_folder(given: Path | None = None) -> Path:
+    """The folder of the cache: the one given, what ``CROSSBIAS_CACHE`` names, or the user's."""
+    named = given or os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "crossbias"
+    local = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME"
+    return Path(os.environ.get(local) or Path.home() / ".cache") / "crossbias"

@@ -5,9 +5,8 @@ from typing import Final
 
 import torch
 
-from crossbias.data.assignment import shuffled
+from crossbias.data.assignment import below, shuffled
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.draws import below
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Fraction, convert
 from crossbias.seeds import generator_for

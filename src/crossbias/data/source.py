@@ -11,7 +11,7 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.data.noise import with_label_noise
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Fraction, closest, convert, parameters_of
-from crossbias.train.progress import Progress
+from crossbias.progress import Progress
 
 ROOT_VARIABLE: Final = "CROSSBIAS_DATA"
 """Environment variable that names the folder of all data, where none is given."""

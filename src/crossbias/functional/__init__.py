@@ -12,9 +12,9 @@ from crossbias.functional.objectives import (
     generalized_cross_entropy,
     negative_conditional_entropy,
 )
-from crossbias.functional.per_sample import per_sample_gradients
 from crossbias.functional.regularizers import end_terms
 from crossbias.functional.reversal import gradient_reversal
+from crossbias.methods.per_sample_gradients import per_sample_gradients
 
 __all__ = [
     "bias_cross_entropy",

@@ -1,6 +1,5 @@
 """De-biasing methods, one class a paper."""
 
-from crossbias.methods.base import Method, Supervision
 from crossbias.methods.denoised import Denoised
 from crossbias.methods.end import EnD
 from crossbias.methods.erm import ERM
@@ -8,6 +7,7 @@ from crossbias.methods.ie import IE
 from crossbias.methods.lnl import LNL
 from crossbias.methods.pgd import PGD
 from crossbias.methods.rebias import ReBias
+from crossbias.train.method import Method, Supervision
 
 METHODS: dict[str, type[Method]] = {
     "erm": ERM,

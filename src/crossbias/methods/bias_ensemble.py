@@ -7,7 +7,7 @@ from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.functional.partners import refilled
-from crossbias.methods.pgd import BiasedERM
+from crossbias.methods.erm import BiasedERM
 from crossbias.types import Batch, Output
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.data.noise import CLEAN
 from crossbias.errors import CrossbiasError
 from crossbias.functional import clean_samples, noise_threshold
-from crossbias.methods.base import Method, Supervision
 from crossbias.methods.erm import ERM
 from crossbias.methods.pgd import PGD
+from crossbias.methods.scores import entropy, loss
 from crossbias.networks.network import Network
 from crossbias.parameters import Count
-from crossbias.scores import entropy, loss
-from crossbias.storage import write_json
+from crossbias.runs.files import write_json
+from crossbias.train.method import Method, Supervision
 from crossbias.types import UNKNOWN
 
 if TYPE_CHECKING:

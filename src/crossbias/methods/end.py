@@ -6,9 +6,9 @@ import torch.nn.functional as F
 
 from crossbias.data.balance import balanced_weights
 from crossbias.functional import end_terms
-from crossbias.methods.base import Method, Supervision
 from crossbias.networks.network import Network
 from crossbias.parameters import NonNegative
+from crossbias.train.method import Method, Supervision
 from crossbias.types import Batch, Losses
 
 if TYPE_CHECKING:

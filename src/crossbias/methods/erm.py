@@ -1,11 +1,17 @@
-"""Plain training."""
+"""Plain training, and two variants that other methods build on."""
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch.nn.functional as F
+from torch import Tensor
 
-from crossbias.methods.base import Method
+from crossbias.functional import generalized_cross_entropy
+from crossbias.parameters import PositiveFraction
+from crossbias.train.method import Method
 from crossbias.types import Batch, Losses
+
+if TYPE_CHECKING:
+    from crossbias.train.run import Run
 
 
 class ERM(Method):
@@ -18,3 +24,50 @@ class ERM(Method):
         """Mean cross-entropy."""
         output = self.network(batch.inputs)
         return {"loss": F.cross_entropy(output.logits, batch.target)}
+
+
+class BiasedERM(Method):
+    """Training that amplifies a shortcut: generalized cross-entropy (Zhang & Sabuncu, 2018).
+
+    Args:
+        q: 0 approaches cross-entropy; 1 gives the probability of error.
+    """
+
+    paper: ClassVar[str] = "generalized cross-entropy (NeurIPS 2018)"
+    capturable: ClassVar[bool] = True
+
+    def __init__(self, *, q: PositiveFraction = 0.7) -> None:
+        self.q = q
+
+    def loss(self, batch: Batch) -> Losses:
+        """Mean generalized cross-entropy."""
+        output = self.network(batch.inputs)
+        return {"loss": generalized_cross_entropy(output.logits, batch.target, q=self.q).mean()}
+
+
+class WeightedERM(Method):
+    """Cross-entropy with a weight for each training sample.
+
+    Args:
+        weights: ``(full_size,)`` one for each row of the full training set.
+    """
+
+    paper: ClassVar[str] = "plain training with sample weights"
+    capturable: ClassVar[bool] = True
+
+    def __init__(self, *, weights: Tensor) -> None:
+        self.weights = weights
+
+    def setup(self, run: "Run") -> None:
+        """Put the weights on the device."""
+        super().setup(run)
+        self.table = self.weights.float().to(run.device)
+
+    def loss(self, batch: Batch) -> Losses:
+        """Weighted mean cross-entropy."""
+        output = self.network(batch.inputs)
+        each = F.cross_entropy(output.logits, batch.target, reduction="none")
+        return {"loss": (self.table[batch.index] * each).mean()}
+
+    def __repr__(self) -> str:
+        return "WeightedERM()"

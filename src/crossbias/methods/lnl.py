@@ -15,12 +15,11 @@ from crossbias.functional import (
     gradient_reversal,
     negative_conditional_entropy,
 )
-from crossbias.methods.base import Method, Supervision
 from crossbias.methods.erm import ERM
-from crossbias.networks.middle import middle_layer
+from crossbias.networks.bias_predictors import bias_predictor, check_predictable, middle_layer
 from crossbias.networks.network import Network
-from crossbias.networks.predictors import bias_predictor, check_predictable
 from crossbias.parameters import Count, NonNegative, Positive, PositiveFraction
+from crossbias.train.method import Method, Supervision
 from crossbias.types import Batch, Losses, Output
 
 if TYPE_CHECKING:

@@ -3,16 +3,13 @@
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from crossbias.functional import generalized_cross_entropy
-from crossbias.methods.base import Method
-from crossbias.methods.erm import ERM
+from crossbias.methods.erm import ERM, BiasedERM, WeightedERM
+from crossbias.methods.scores import SIMPLE_SCORES, gradient_acceptance
 from crossbias.networks.network import Network
 from crossbias.parameters import Count, NonNegative, PositiveFraction
-from crossbias.scores import SIMPLE_SCORES, gradient_acceptance
-from crossbias.types import Batch, Losses
+from crossbias.train.method import Method
 
 if TYPE_CHECKING:
     from crossbias.train.run import Run
@@ -92,50 +89,3 @@ class PGD(Method):
             balance=balances[self.score],
             floor=self.floor,
         )
-
-
-class BiasedERM(Method):
-    """Training that amplifies a shortcut: generalized cross-entropy (Zhang & Sabuncu, 2018).
-
-    Args:
-        q: 0 approaches cross-entropy; 1 gives the probability of error.
-    """
-
-    paper: ClassVar[str] = "generalized cross-entropy (NeurIPS 2018)"
-    capturable: ClassVar[bool] = True
-
-    def __init__(self, *, q: PositiveFraction = 0.7) -> None:
-        self.q = q
-
-    def loss(self, batch: Batch) -> Losses:
-        """Mean generalized cross-entropy."""
-        output = self.network(batch.inputs)
-        return {"loss": generalized_cross_entropy(output.logits, batch.target, q=self.q).mean()}
-
-
-class WeightedERM(Method):
-    """Cross-entropy with a weight for each training sample.
-
-    Args:
-        weights: ``(full_size,)`` one for each row of the full training set.
-    """
-
-    paper: ClassVar[str] = "plain training with sample weights"
-    capturable: ClassVar[bool] = True
-
-    def __init__(self, *, weights: Tensor) -> None:
-        self.weights = weights
-
-    def setup(self, run: "Run") -> None:
-        """Put the weights on the device."""
-        super().setup(run)
-        self.table = self.weights.float().to(run.device)
-
-    def loss(self, batch: Batch) -> Losses:
-        """Weighted mean cross-entropy."""
-        output = self.network(batch.inputs)
-        each = F.cross_entropy(output.logits, batch.target, reduction="none")
-        return {"loss": (self.table[batch.index] * each).mean()}
-
-    def __repr__(self) -> str:
-        return "WeightedERM()"

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from crossbias.errors import CrossbiasError
 from crossbias.functional import hsic
 from crossbias.methods.bandwidths import median_widths
-from crossbias.methods.base import Method, Supervision
 from crossbias.networks.recipe import Recipe
 from crossbias.parameters import NonNegative, Positive
+from crossbias.train.method import Method, Supervision
 from crossbias.types import Batch, Losses, Output
 
 if TYPE_CHECKING:

@@ -3,8 +3,7 @@
 from crossbias.networks.bagnet import bagnet18, bagnet18_released
 from crossbias.networks.gray import gray
 from crossbias.networks.network import Network
-from crossbias.networks.recipe import NETWORKS, Recipe, create_network
-from crossbias.networks.small import (
+from crossbias.networks.papers import (
     convnet,
     convnet_1x1,
     convnet_end,
@@ -14,6 +13,7 @@ from crossbias.networks.small import (
     simple_convnet_1,
     simple_convnet_2,
 )
+from crossbias.networks.recipe import NETWORKS, Recipe, create_network
 from crossbias.networks.split import as_network
 from crossbias.networks.video import resnet18_2d, resnet18_3d
 

@@ -134,6 +134,18 @@ def has_batch_norm(network: nn.Module) -> bool:
 
 
 @contextmanager
+def evaluation(network: nn.Module) -> Iterator[None]:
+    """Inside this the network is in evaluation mode; afterwards in the mode it was in."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+@contextmanager
 def buffers_kept(*networks: nn.Module) -> Iterator[None]:
     """Put running statistics back as they were, in place: a pass that only looks changes nothing.
 

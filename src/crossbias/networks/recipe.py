@@ -13,7 +13,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.networks.bagnet import bagnet18, bagnet18_released
 from crossbias.networks.gray import gray
 from crossbias.networks.network import Network
-from crossbias.networks.small import (
+from crossbias.networks.papers import (
     convnet,
     convnet_1x1,
     convnet_end,

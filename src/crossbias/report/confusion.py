@@ -10,11 +10,10 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from crossbias.naming import short
+from crossbias.formatting import count, percent, short
 from crossbias.report.heatmap import COLORS
-from crossbias.report.runs import RunFolder
 from crossbias.report.svg import inline, page_style
-from crossbias.report.words import count, percent
+from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
 
 PREFIX: Final = "test-color-"
@@ -24,7 +23,7 @@ _ACROSS = 5
 _MOST_NAMES = 10
 
 
-def confusion(run: RunFolder, split: str) -> np.ndarray:
+def confusion(run: FinishedRun, split: str) -> np.ndarray:
     """Of the samples of each class (row), the share that got each answer (column)."""
     found, size = run.predictions[split], len(run.test.classes)
     cells = torch.bincount(found.target * size + found.answers, minlength=size * size)
@@ -34,7 +33,7 @@ def confusion(run: RunFolder, split: str) -> np.ndarray:
     return shares
 
 
-def confusion_matrices(name: str, run: RunFolder, number: int) -> Markup | None:
+def confusion_matrices(name: str, run: FinishedRun, number: int) -> Markup | None:
     """One small matrix for each single-color split; None where the run has none.
 
     A model that follows the color shows a light column: one answer whatever the class.
@@ -74,7 +73,7 @@ def _room(size: int) -> int:
     return max(1, round(0.25 * size))
 
 
-def _label(axes: Axes, run: RunFolder, splits: Sequence[str]) -> None:
+def _label(axes: Axes, run: FinishedRun, splits: Sequence[str]) -> None:
     """Each matrix's color and size above it; class names along the left and the lowest row."""
     size, room = len(run.test.classes), _room(len(run.test.classes))
     for place, split in enumerate(splits):
@@ -96,7 +95,7 @@ def _label(axes: Axes, run: RunFolder, splits: Sequence[str]) -> None:
     axes.set_ylabel("class")
 
 
-def _color(run: RunFolder, split: str) -> str:
+def _color(run: FinishedRun, split: str) -> str:
     """What the samples of a split have in common; the end of its name where that is not known."""
     column = run.predictions[split].attributes.get(run.bias or "")
     values = set() if column is None else set(column.tolist())
@@ -104,7 +103,7 @@ def _color(run: RunFolder, split: str) -> str:
     return names[0] if len(names) == 1 else split.removeprefix(PREFIX)
 
 
-def _description(run: RunFolder, splits: Sequence[str]) -> str:
+def _description(run: FinishedRun, splits: Sequence[str]) -> str:
     parts = [
         f"{_color(run, split)} {percent(run.metrics[split].overall.value)}" for split in splits
     ]

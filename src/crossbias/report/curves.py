@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from crossbias.naming import short
-from crossbias.report.runs import Epoch
+from crossbias.formatting import short
 from crossbias.report.svg import FAINT, SERIES, inline, page_style
+from crossbias.runs.read import Epoch
 
 _DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 _MARKERS = ("o", "D", "s", "^", "v")

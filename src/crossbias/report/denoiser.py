@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from crossbias.report.runs import RunFolder
 from crossbias.report.svg import CONFLICTING, FAINT, INK, SERIES, inline, page_style
+from crossbias.runs.read import FinishedRun
 
 STAGES: Final = ("cross-entropy", "entropy", "threshold")
 """Stages of ``denoised``: each training row's loss and softmax entropy, and delta of eq. 2."""
@@ -17,7 +17,7 @@ STAGES: Final = ("cross-entropy", "entropy", "threshold")
 _MOST = 2000  # marks drawn; of more samples, evenly spread ones
 
 
-def denoiser_scatter(name: str, run: RunFolder, number: int) -> Markup | None:
+def denoiser_scatter(name: str, run: FinishedRun, number: int) -> Markup | None:
     """Samples below the line are kept, those above dropped; None without a de-noiser.
 
     Args:

@@ -5,14 +5,13 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from crossbias.report.boundary import decision_boundary
 from crossbias.report.confusion import confusion_matrices
 from crossbias.report.denoiser import denoiser_scatter
-from crossbias.report.features import feature_planes
-from crossbias.report.runs import RunFolder
+from crossbias.report.planes import decision_boundary, feature_planes
 from crossbias.report.sampling import sampling_matrix
+from crossbias.runs.read import FinishedRun
 
-Draw = Callable[[str, RunFolder, int], Markup | None]
+Draw = Callable[[str, FinishedRun, int], Markup | None]
 """Draws a run's figure, from its name, the run and its number; None where it has none."""
 
 
@@ -78,13 +77,13 @@ KINDS: Final = (
 )
 
 
-def galleries(names: Sequence[str], runs: Sequence[RunFolder]) -> list[Gallery]:
+def galleries(names: Sequence[str], runs: Sequence[FinishedRun]) -> list[Gallery]:
     """A gallery for each kind of which at least one run has a figure."""
     found = [_gallery(kind, names, runs) for kind in KINDS]
     return [gallery for gallery in found if gallery.figures]
 
 
-def _gallery(kind: Kind, names: Sequence[str], runs: Sequence[RunFolder]) -> Gallery:
+def _gallery(kind: Kind, names: Sequence[str], runs: Sequence[FinishedRun]) -> Gallery:
     drawn = [
         (name, kind.draw(name, run, number))
         for number, (name, run) in enumerate(zip(names, runs, strict=True))

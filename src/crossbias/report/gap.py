@@ -7,9 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from crossbias.naming import short
+from crossbias.formatting import percent, short
 from crossbias.report.svg import ALIGNED, CONFLICTING, FAINT, INK, inline, page_style
-from crossbias.report.words import percent
 from crossbias.verify import Estimate, Metrics
 
 

@@ -1,11 +1,10 @@
 """The report's tables as Markdown, for a repository or a chat; figures are left to the page."""
 
-import re
 from collections.abc import Iterable, Sequence
 
-from crossbias.report.audit import Audit
-from crossbias.report.comparison import commands, differences, labels
-from crossbias.report.runs import RunFolder
+from crossbias.formatting import DASH, count, markdown, percent, percent_range
+from crossbias.report.audit_section import Audit
+from crossbias.report.phrases import selection, settings, supervision
 from crossbias.report.summary import summary
 from crossbias.report.tables import (
     Cell,
@@ -16,16 +15,17 @@ from crossbias.report.tables import (
     measure_table,
     other_tables,
 )
-from crossbias.report.words import DASH, count, interval, percent, selection, settings, supervision
+from crossbias.runs.read import FinishedRun
+from crossbias.runs.rows import commands, differences, labels
 from crossbias.verify import Estimate
 
 
-def render(runs: Sequence[RunFolder], audit: Audit | None = None) -> str:
+def render(runs: Sequence[FinishedRun], audit: Audit | None = None) -> str:
     """The report as Markdown."""
     tests = [run.test for run in runs]
     parts = [
-        f"# Bias report: {plain(runs[0].config['data']['name'])}",
-        *(plain(sentence.striptags()) for sentence in summary(runs)),
+        f"# Bias report: {markdown(runs[0].config['data']['name'])}",
+        *(markdown(sentence.striptags()) for sentence in summary(runs)),
         *_section(f"Accuracy on the split {runs[0].split}", runs, comparison_table(tests)),
         *_differences(runs),
         *_section("Further measures", runs, measure_table(runs)),
@@ -38,25 +38,14 @@ def render(runs: Sequence[RunFolder], audit: Audit | None = None) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def plain(text: object) -> str:
-    r"""Any text as Markdown that shows it as it is, in one line.
-
-    >>> print(plain("a|b <i> *c*"))
-    a\|b &lt;i&gt; \*c\*
-    """
-    line = " ".join(str(text).split()).replace("&", "&amp;")
-    line = line.replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|#~$])", r"\\\1", line)
-
-
 def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
     """A table; every cell is shown as it is."""
     lines = [heads, *rows]
-    texts = ["| " + " | ".join(map(plain, line)) + " |" for line in lines]
+    texts = ["| " + " | ".join(map(markdown, line)) + " |" for line in lines]
     return "\n".join([texts[0], "|" + "---|" * len(heads), *texts[1:]])
 
 
-def _section(title: str, runs: Sequence[RunFolder], columns: Sequence[Column]) -> list[str]:
+def _section(title: str, runs: Sequence[FinishedRun], columns: Sequence[Column]) -> list[str]:
     if not columns:
         return []
     rows = [
@@ -65,7 +54,7 @@ def _section(title: str, runs: Sequence[RunFolder], columns: Sequence[Column]) -
         for place, (name, run) in enumerate(zip(labels(runs), runs, strict=True))
     ]
     heads = ["Method", "Supervision", "Selection", "Seed", *(column.title for column in columns)]
-    return [f"## {plain(title)}", "In brackets: 95% intervals.", table(heads, rows)]
+    return [f"## {markdown(title)}", "In brackets: 95% intervals.", table(heads, rows)]
 
 
 def _cell(cell: Cell) -> str:
@@ -76,17 +65,17 @@ def _cell(cell: Cell) -> str:
 
 
 def _accuracy(estimate: Estimate) -> str:
-    return f"{percent(estimate.value)} ({interval(estimate)})"
+    return f"{percent(estimate.value)} ({percent_range(estimate.low, estimate.high)})"
 
 
-def _differences(runs: Sequence[RunFolder]) -> list[str]:
+def _differences(runs: Sequence[FinishedRun]) -> list[str]:
     found = differences(runs)
     if not found:
         return []
-    return [f"**These runs differ in more than their method: {plain(', '.join(found))}.**"]
+    return [f"**These runs differ in more than their method: {markdown(', '.join(found))}.**"]
 
 
-def _groups(runs: Sequence[RunFolder]) -> list[str]:
+def _groups(runs: Sequence[FinishedRun]) -> list[str]:
     rows = [
         [
             *(row.target, row.bias, "aligned" if row.aligned else "conflicting"),
@@ -101,13 +90,13 @@ def _groups(runs: Sequence[RunFolder]) -> list[str]:
 def _audit(audit: Audit | None) -> list[str]:
     if audit is None:
         return []
-    findings = [f"- {plain(finding['sentence'])}" for finding in audit.findings]
-    untested = [f"- not tested: {plain(sentence)}" for sentence in audit.not_tested]
+    findings = [f"- {markdown(finding['sentence'])}" for finding in audit.findings]
+    untested = [f"- not tested: {markdown(sentence)}" for sentence in audit.not_tested]
     listed = "\n".join(findings + untested)
-    return ["## What the audit found", plain(audit.sentence), *([listed] if listed else [])]
+    return ["## What the audit found", markdown(audit.sentence), *([listed] if listed else [])]
 
 
-def _training(runs: Sequence[RunFolder]) -> list[str]:
+def _training(runs: Sequence[FinishedRun]) -> list[str]:
     rows = [
         [
             name,
@@ -121,7 +110,7 @@ def _training(runs: Sequence[RunFolder]) -> list[str]:
     return ["## Supervision and selection", table(heads, rows)]
 
 
-def _repeat(runs: Sequence[RunFolder]) -> list[str]:
+def _repeat(runs: Sequence[FinishedRun]) -> list[str]:
     hashes = [
         [name, *(run.hash_of(split) or "unknown" for split in ("train", run.split))]
         for name, run in zip(labels(runs), runs, strict=True)

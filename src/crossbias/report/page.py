@@ -12,24 +12,25 @@ import matplotlib
 from markupsafe import Markup
 from matplotlib.colors import to_hex
 
-from crossbias.report import tables, words
-from crossbias.report.audit import Audit
-from crossbias.report.comparison import commands, differences, labels
+from crossbias.formatting import count, duration, percent, percent_range
+from crossbias.report import tables
+from crossbias.report.audit_section import Audit
 from crossbias.report.curves import learning_curves
 from crossbias.report.galleries import galleries
 from crossbias.report.gap import gap_chart
-from crossbias.report.guidance import guidance_rows
-from crossbias.report.heatmap import COLORS
-from crossbias.report.matrix import accuracy_matrix
-from crossbias.report.pictures import sample_pictures, without_maps
-from crossbias.report.runs import RunFolder
+from crossbias.report.heatmap import COLORS, accuracy_matrix
+from crossbias.report.overlay import guidance_rows
+from crossbias.report.phrases import selection, settings, supervision
+from crossbias.report.sample_pictures import sample_pictures, without_maps
 from crossbias.report.summary import summary
-from crossbias.verify import MIN_SAMPLES
+from crossbias.runs.read import FinishedRun
+from crossbias.runs.rows import commands, differences, labels
+from crossbias.verify import MIN_SAMPLES, Estimate
 
 HERE = Path(__file__).parent
 
 
-def render(runs: Sequence[RunFolder], audit: Audit | None = None) -> str:
+def render(runs: Sequence[FinishedRun], audit: Audit | None = None) -> str:
     """The page as text."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
@@ -38,9 +39,8 @@ def render(runs: Sequence[RunFolder], audit: Audit | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    numbers = (words.count, words.duration, words.interval, words.percent)
-    phrases = (words.selection, words.settings, words.supervision, _pretty)
-    environment.filters |= {each.__name__.strip("_"): each for each in (*numbers, *phrases)}
+    filters = (count, duration, percent, selection, settings, supervision, _interval, _pretty)
+    environment.filters |= {each.__name__.strip("_"): each for each in filters}
     content = _frame() | _facts(runs) | _tables(runs) | _figures(runs) | {"audit": audit}
     return environment.get_template("page.html").render(content)
 
@@ -56,7 +56,7 @@ def _frame() -> dict[str, Any]:
     }
 
 
-def _facts(runs: Sequence[RunFolder]) -> dict[str, Any]:
+def _facts(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     return {
         "bias": runs[0].bias or "bias",
         "commands": commands(runs),
@@ -71,7 +71,7 @@ def _facts(runs: Sequence[RunFolder]) -> dict[str, Any]:
     }
 
 
-def _tables(runs: Sequence[RunFolder]) -> dict[str, Any]:
+def _tables(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     tests = [run.test for run in runs]
     sizes = [group.accuracy.n for group in tests[0].groups if group.accuracy.n]
     return {
@@ -86,7 +86,7 @@ def _tables(runs: Sequence[RunFolder]) -> dict[str, Any]:
     }
 
 
-def _figures(runs: Sequence[RunFolder]) -> dict[str, Any]:
+def _figures(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     names, bias = labels(runs), runs[0].bias or "bias"
     numbered = list(enumerate(zip(names, runs, strict=True)))
     drawn = numbered if _labeled(runs) else []
@@ -102,9 +102,13 @@ def _figures(runs: Sequence[RunFolder]) -> dict[str, Any]:
     }
 
 
-def _labeled(runs: Sequence[RunFolder]) -> bool:
+def _labeled(runs: Sequence[FinishedRun]) -> bool:
     """Whether the bias of at least one judged sample is known."""
     return runs[0].test.worst_group is not None
+
+
+def _interval(estimate: Estimate) -> str:
+    return percent_range(estimate.low, estimate.high) if estimate.n else ""
 
 
 def _pretty(config: Any) -> str:

@@ -5,10 +5,14 @@ from typing import Any, Final
 
 import matplotlib
 import torch
+from markupsafe import Markup
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from crossbias.naming import short
+from crossbias.formatting import percent, short
+from crossbias.report.svg import INK, inline, page_style
+from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
 
 MARKS: Final = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
@@ -78,3 +82,68 @@ def principal_plane(features: Tensor) -> tuple[Tensor, tuple[float, float]]:
     shares = torch.zeros(2, dtype=torch.float64)
     shares[:kept] = variances[:kept] / variances.sum().clamp(min=1e-300)
     return found, (float(shares[0]), float(shares[1]))
+
+
+def decision_boundary(name: str, run: FinishedRun, number: int) -> Markup | None:
+    """What the model answers in the plane, and the samples; None where inputs are not 2-D.
+
+    Args:
+        name: The run's name, for the description.
+        run: The run.
+        number: The figure's number among the boundaries of the page.
+    """
+    views = run.views.get(run.split)
+    if views is None or views.boundary is None:
+        return None
+    left, right, bottom, top = views.boundary.limits.tolist()
+    targets = run.predictions[run.split].target[views.rows]
+    answers = views.boundary.answers.numpy()
+    with page_style(f"boundary {number}"):
+        figure = Figure(figsize=(3.6, 3.6))
+        axes = figure.subplots()
+        edges = [number + 0.5 for number in range(len(run.test.classes) - 1)]
+        axes.imshow(
+            answers, extent=(left, right, bottom, top), origin="lower", aspect="auto",
+            cmap="viridis", vmin=0, vmax=max(len(run.test.classes) - 1, 1), alpha=0.35,
+        )  # fmt: skip
+        if answers.min() < answers.max():
+            axes.contour(
+                answers, levels=edges, colors=INK, linewidths=1.2, origin="lower",
+                extent=(left, right, bottom, top),
+            )  # fmt: skip
+        scatter(axes, views.boundary.points, targets, run.test.classes, "class")
+        axes.set_xlabel("first input")
+        axes.set_ylabel("second input")
+        return inline(figure, f"{name}: what is answered in the plane, with {len(targets)} samples")
+
+
+def feature_planes(name: str, run: FinishedRun, number: int) -> Markup | None:
+    """What the head sees, in the plane in which it varies most; None where it was not kept.
+
+    Two panels of the same points: where classes separate, the features tell them apart; where
+    bias values do, the features still carry the bias.
+
+    Args:
+        name: The run's name, for the description.
+        run: The run.
+        number: The figure's number among the features of the page.
+    """
+    views = run.views.get(run.split)
+    if views is None or len(views.rows) < 3:
+        return None
+    points, shares = principal_plane(views.features)
+    found = run.predictions[run.split]
+    panels = [("class", found.target[views.rows], run.test.classes)]
+    bias = found.attributes.get(run.bias or "")
+    if run.bias and bias is not None and bool((bias[views.rows] != UNKNOWN).any()):
+        panels.append((run.bias, bias[views.rows], run.test.biases))
+    with page_style(f"features {number}"):
+        figure = Figure(figsize=(3.6, 3.7 * len(panels)))
+        grid = figure.subplots(len(panels), squeeze=False)
+        for axes, (title, labels, names) in zip(grid.flat, panels, strict=True):
+            scatter(axes, points, labels, names, title)
+            axes.set_xlabel(f"first component, {percent(shares[0])} of the variance", size=8)
+            axes.set_ylabel(f"second component, {percent(shares[1])}", size=8)
+        shown = f"{len(points)} samples in the plane of the two principal components"
+        kept = f"which hold {percent(sum(shares))} of the variance"
+        return inline(figure, f"{name}: features of {shown}, {kept}")

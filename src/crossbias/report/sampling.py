@@ -7,9 +7,9 @@ from markupsafe import Markup
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import percent
 from crossbias.report.heatmap import HeatMap
-from crossbias.report.runs import RunFolder
-from crossbias.report.words import percent
+from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
 
 STAGES: Final = ("scores", "weights")
@@ -28,7 +28,7 @@ class Shares(NamedTuple):
         return float(samples), float(self.draws[groups].sum())
 
 
-def sampling_shares(run: RunFolder) -> Shares | None:
+def sampling_shares(run: FinishedRun) -> Shares | None:
     """Shares of the groups, where the run drew or weighed its training samples.
 
     Raises:
@@ -53,7 +53,7 @@ def sampling_shares(run: RunFolder) -> Shares | None:
     return Shares(counts.view(rows, columns), draws.view(rows, columns))
 
 
-def sampling_matrix(name: str, run: RunFolder, number: int) -> Markup | None:
+def sampling_matrix(name: str, run: FinishedRun, number: int) -> Markup | None:
     """The share of the draws of every group, aligned ones framed; None without such a stage.
 
     Args:

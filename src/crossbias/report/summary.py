@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from crossbias.report.comparison import recipe
-from crossbias.report.runs import RunFolder
-from crossbias.report.words import percent, supervision
+from crossbias.formatting import percent
+from crossbias.report.phrases import supervision
+from crossbias.runs.read import FinishedRun
+from crossbias.runs.rows import recipe
 from crossbias.verify import NO_SAMPLES, Estimate
 
 
@@ -35,7 +36,7 @@ class Standing(NamedTuple):
         return f"mean of {self.seeds} seeds, whose 95% intervals span {limits}"
 
 
-def summary(runs: Sequence[RunFolder]) -> list[Markup]:
+def summary(runs: Sequence[FinishedRun]) -> list[Markup]:
     """Two sentences: what plain training does, and what does best where the bias misleads.
 
     Runs that differ in nothing but the seed count once, by their mean; the interval then spans
@@ -121,15 +122,15 @@ def _score(standing: Standing) -> float:
     return standing.score.value
 
 
-def _standings(runs: Sequence[RunFolder]) -> list[Standing]:
+def _standings(runs: Sequence[FinishedRun]) -> list[Standing]:
     """One standing for all runs that differ in nothing but the seed."""
-    recipes: dict[str, list[RunFolder]] = {}
+    recipes: dict[str, list[FinishedRun]] = {}
     for run in runs:
         recipes.setdefault(recipe(run), []).append(run)
     return [_standing(same) for same in recipes.values()]
 
 
-def _standing(runs: Sequence[RunFolder]) -> Standing:
+def _standing(runs: Sequence[FinishedRun]) -> Standing:
     tests = [run.test for run in runs]
     known = [test.conflicting for test in tests if test.conflicting and test.conflicting.n]
     trained = runs[0].config["supervision"] == "bias labels"

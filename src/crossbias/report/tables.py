@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from crossbias.report.runs import RunFolder
+from crossbias.runs.read import FinishedRun
 from crossbias.verify import Estimate, Metrics
 
 MOST_GROUPS: Final = 400
@@ -49,7 +49,7 @@ def comparison_table(metrics: Sequence[Metrics]) -> list[Column]:
     return [column for column in columns if any(cell.estimate for cell in column.cells)]
 
 
-def other_tables(runs: Sequence[RunFolder]) -> dict[str, list[Column]]:
+def other_tables(runs: Sequence[FinishedRun]) -> dict[str, list[Column]]:
     """The tables of the splits that the runs are not judged by, where every run has them."""
     shared = [split for split in runs[0].metrics if all(split in run.metrics for run in runs)]
     return {
@@ -59,14 +59,14 @@ def other_tables(runs: Sequence[RunFolder]) -> dict[str, list[Column]]:
     }
 
 
-def attribute_tables(runs: Sequence[RunFolder]) -> dict[str, list[Column]]:
+def attribute_tables(runs: Sequence[FinishedRun]) -> dict[str, list[Column]]:
     """The tables of the attributes that are not the bias, where every run has them."""
     found = [run.test.attributes for run in runs]
     shared = [name for name in found[0] if all(name in each for each in found)]
     return {name: comparison_table([each[name] for each in found]) for name in shared}
 
 
-def measure_table(runs: Sequence[RunFolder]) -> list[Column]:
+def measure_table(runs: Sequence[FinishedRun]) -> list[Column]:
     """Further numbers that the runs carry, a column each; none stands out, low may be good."""
     names = list(dict.fromkeys(name for run in runs for name in run.measures))
     return [

@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import Literal
 
 from crossbias.errors import CrossbiasError
-from crossbias.report.audit import Audit, check_same_data, read_audit
-from crossbias.report.comparison import read_runs
-from crossbias.report.facts import render as render_json
+from crossbias.report.audit_section import Audit, check_same_data, read_audit
 from crossbias.report.markdown import render as render_markdown
+from crossbias.report.numbers import render as render_json
 from crossbias.report.page import render as render_page
-from crossbias.report.runs import RunFolder
-from crossbias.storage import write_atomically
+from crossbias.runs.files import write_atomically
+from crossbias.runs.read import FinishedRun
+from crossbias.runs.rows import read_runs
 
 Format = Literal["html", "md", "json"]
 """What a report can be."""
 
-_RENDER: dict[str, Callable[[Sequence[RunFolder], Audit | None], str]] = {
+_RENDER: dict[str, Callable[[Sequence[FinishedRun], Audit | None], str]] = {
     "html": render_page,
     "md": render_markdown,
     "json": render_json,

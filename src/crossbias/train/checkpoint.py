@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from crossbias.errors import CrossbiasError
-from crossbias.storage import write_atomically
-from crossbias.tensors import load_torch
+from crossbias.runs.files import load_torch, write_atomically
 
 _FORMAT = 1
 

@@ -8,18 +8,18 @@ from torch import nn
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
-from crossbias.explain import save_labels
 from crossbias.methods import METHODS, Method
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.parameters import validated
-from crossbias.storage import read_json
+from crossbias.progress import Progress
+from crossbias.runs.files import read_json
+from crossbias.runs.folder import RunFolder
+from crossbias.runs.stored import TrainingLabels, save_labels
 from crossbias.train.config import TrainConfig
-from crossbias.train.folder import RunFolder
+from crossbias.train.evaluation import alignments_of
 from crossbias.train.interrupts import Interrupts
-from crossbias.train.progress import Progress
 from crossbias.train.record import check_same_run, record_of
 from crossbias.train.result import Result
-from crossbias.verify.alignment import alignments_of
 
 
 def fit(
@@ -93,7 +93,10 @@ def train_run(
     path = run.folder.path if run.folder is not None and run.devices.is_main else None
     if run.folder is not None and path is not None:
         run.folder.save_network("model", trained.state_dict())
-        save_labels(run.folder.labels, train)
+        labels = TrainingLabels(
+            index=train.index, target=train.targets, attributes=train.attributes
+        )
+        save_labels(run.folder.labels, labels)
     result = Result(trained, {}, path, record, alignments_of(train))
     if validation is not None:
         result.evaluate(validation)

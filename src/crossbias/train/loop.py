@@ -9,15 +9,15 @@ from torch import Tensor, nn
 
 from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError, Diverged, Interrupted
-from crossbias.finished import resume_command
-from crossbias.methods.base import Method
+from crossbias.formatting import numbers_in_words
 from crossbias.networks.network import has_batch_norm
+from crossbias.runs.folder import resume_command
 from crossbias.seeds import seed_for, seed_global
 from crossbias.train.checkpoint import load_checkpoint, packed, restore, save_checkpoint
 from crossbias.train.graph import GraphedStep
-from crossbias.train.meter import Meter, in_words
-from crossbias.train.optimizers import is_capturable, set_learning_rate
-from crossbias.train.schedule import learning_rate
+from crossbias.train.meter import Meter
+from crossbias.train.method import Method
+from crossbias.train.optimizers import is_capturable, learning_rate, set_learning_rate
 from crossbias.types import Batch, Losses
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Training:
         saved = folder is not None and folder.checkpoint.exists()
         raise Diverged(
             f"{self.method!r} diverged: loss not finite at step {where + 1} of epoch "
-            f"{self.epoch + 1}, stage {self.name!r} ({in_words(losses)}); "
+            f"{self.epoch + 1}, stage {self.name!r} ({numbers_in_words(losses)}); "
             + (f"the last good checkpoint is {folder.checkpoint}" if folder and saved else
                "there is no checkpoint yet")
             + "; try a lower lr or gradient_clip"

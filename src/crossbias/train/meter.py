@@ -1,7 +1,5 @@
 """The losses of an epoch, kept on the device and read a few times a second."""
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -55,11 +53,3 @@ class Meter:
         if names:
             self.rows = torch.zeros(self.steps, len(names), device=device)
             self.rows[: self.filled] = rows.to(device)
-
-
-def in_words(losses: dict[str, float]) -> str:
-    """Losses as text, such as ``loss 0.532, task 0.41``."""
-    return ", ".join(
-        f"{name} {value:.4g}" if math.isfinite(value) else f"{name} {value}"
-        for name, value in losses.items()
-    )

@@ -1,5 +1,6 @@
 """Optimizers, made so that a step can be captured as a CUDA graph."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -44,3 +45,20 @@ def set_learning_rate(optimizer: Optimizer, value: float, device: torch.device) 
             group["lr"].fill_(value)
         else:
             group["lr"] = torch.tensor(value, device=device)
+
+
+def learning_rate(config: TrainConfig, epoch: int, epochs: int) -> float:
+    """The learning rate of an epoch, counted from 0, in a training of so many epochs.
+
+    >>> config = TrainConfig(lr=1.0, schedule="step", decay=0.5, decay_epochs=2)
+    >>> [learning_rate(config, epoch, 6) for epoch in range(6)]
+    [1.0, 1.0, 0.5, 0.5, 0.25, 0.25]
+    """
+    if config.schedule == "step":
+        return config.lr * config.decay ** (epoch // config.decay_epochs)
+    if config.schedule == "milestones":
+        passed = sum(epoch >= milestone * epochs for milestone in config.milestones)
+        return config.lr * config.decay**passed
+    if config.schedule == "cosine":
+        return config.lr * (1 + math.cos(math.pi * epoch / epochs)) / 2
+    return config.lr

@@ -9,7 +9,6 @@ import torch
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
-from crossbias.methods.base import Method
 from crossbias.networks import Network, Recipe
 from crossbias.registry import described
 from crossbias.train.config import TrainConfig
@@ -19,6 +18,7 @@ from crossbias.train.environment import (
     environment,
     source_commit,
 )
+from crossbias.train.method import Method
 
 _MAY_DIFFER = {
     *("device", "processes", "workers", "resident_bytes", "cuda_graphs", "compile"),

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
-from crossbias.explain import look, save_views
 from crossbias.networks.network import Network
-from crossbias.storage import write_json
-from crossbias.train.folder import RunFolder
-from crossbias.verify import Metrics, Predictions, judged_split, save_predictions
-from crossbias.verify.alignment import Alignment
-from crossbias.verify.predict import metrics_of, predict
+from crossbias.runs.files import write_json
+from crossbias.runs.folder import RunFolder
+from crossbias.runs.stored import save_predictions, save_views
+from crossbias.train.evaluation import metrics_of, predict
+from crossbias.train.explanations import views_of
+from crossbias.verify import Metrics, Predictions, judged_split
+from crossbias.verify.cells import Alignment
 
 
 @dataclass
@@ -69,7 +70,7 @@ class Result:
         """Look into the network on the split it is judged by, while it and the data are here."""
         judged = [data for data in splits if data.split == judged_split(self.metrics)]
         for data in judged:
-            views = look(self.network, data, self._predictions[data.split])
+            views = views_of(self.network, data, self._predictions[data.split])
             save_views(folder.views, {data.split: views})
 
     def finish(self) -> None:

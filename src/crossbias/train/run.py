@@ -9,22 +9,23 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.optim import Optimizer
 
-from crossbias.data.augment import Augmentation, augmentation
+from crossbias.data.augment.augment import Augmentation, augmentation
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches
 from crossbias.errors import Interrupted
-from crossbias.methods.base import Method
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import Recipe
+from crossbias.progress import Progress
+from crossbias.runs.folder import RunFolder
 from crossbias.seeds import global_randomness_kept, seed_for, seed_global
 from crossbias.train.config import TrainConfig
 from crossbias.train.devices import Devices, unwrapped
-from crossbias.train.folder import RunFolder
+from crossbias.train.evaluation import evaluation_pass
 from crossbias.train.interrupts import Interrupts
 from crossbias.train.loop import Training
+from crossbias.train.method import Method
 from crossbias.train.optimizers import make_optimizer
-from crossbias.train.progress import Progress
 from crossbias.types import Batch, Output
 from crossbias.verify import Metrics, count
 
@@ -310,13 +311,5 @@ class Run:
 
     def _outputs(self, network: Network, data: BiasedDataset) -> Iterator[tuple[Batch, Output]]:
         """Batches and outputs of one pass in evaluation mode, this process's share of them."""
-        module = unwrapped(network)
-        training = module.training
-        module.eval()
-        try:
-            for batch in self._batches(data, self.config.batch_size):
-                with torch.no_grad(), self.devices.autocast():
-                    output = module(batch.inputs)
-                yield batch, output
-        finally:
-            module.train(training)
+        found = self._batches(data, self.config.batch_size)
+        return evaluation_pass(unwrapped(network), found, self.devices.autocast)

@@ -10,13 +10,12 @@ from crossbias.verify.accuracies import (
     unbiased,
     worst_group,
 )
-from crossbias.verify.bootstrapped import bootstrapped
 from crossbias.verify.calibration import calibration_by_group, calibration_error
-from crossbias.verify.cells import Cells
+from crossbias.verify.cells import Alignment, Cells
 from crossbias.verify.corruption import mean_corruption_accuracy, mean_over_corrupted_splits
 from crossbias.verify.counts import count
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
-from crossbias.verify.groups import Group
+from crossbias.verify.groups import MIN_SAMPLES, Group, small_group_warning, small_groups
 from crossbias.verify.intervals import (
     NO_SAMPLES,
     Estimate,
@@ -24,21 +23,19 @@ from crossbias.verify.intervals import (
     mean_of_groups,
     wilson,
 )
-from crossbias.verify.judged import judged_split
-from crossbias.verify.metrics import Metrics
+from crossbias.verify.metrics import Metrics, judged_split
 from crossbias.verify.over_seeds import Spread, over_seeds
 from crossbias.verify.paired import McNemar, check_same_samples, mcnemar, paired_difference
 from crossbias.verify.predictions import Predictions
 from crossbias.verify.protocols import biased, majority, minority, populated, texture_unbiased
 from crossbias.verify.rates import Rates, rates_by_source
-from crossbias.verify.small import MIN_SAMPLES, small_group_warning, small_groups
-from crossbias.verify.stored import load_predictions, save_predictions
 from crossbias.verify.weights import WEIGHTS
 
 __all__ = [
     "MIN_SAMPLES",
     "NO_SAMPLES",
     "WEIGHTS",
+    "Alignment",
     "Cells",
     "Estimate",
     "Group",
@@ -49,7 +46,6 @@ __all__ = [
     "Spread",
     "aligned",
     "biased",
-    "bootstrapped",
     "by_group",
     "calibration_by_group",
     "calibration_error",
@@ -60,7 +56,6 @@ __all__ = [
     "demographic_parity_gap",
     "equalized_odds_gap",
     "judged_split",
-    "load_predictions",
     "majority",
     "mcnemar",
     "mean_corruption_accuracy",
@@ -74,7 +69,6 @@ __all__ = [
     "per_class",
     "populated",
     "rates_by_source",
-    "save_predictions",
     "small_group_warning",
     "small_groups",
     "texture_unbiased",

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from crossbias.types import UNKNOWN
 from crossbias.verify.bootstrap import Counts, Draws, deviations, generator_of, within
+from crossbias.verify.groups import MIN_SAMPLES
 from crossbias.verify.intervals import NO_SAMPLES, Estimate
-from crossbias.verify.small import MIN_SAMPLES
 
 BINS: Final = 15
 """Of equal width, as in Guo et al. (ICML 2017)."""

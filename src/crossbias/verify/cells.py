@@ -2,11 +2,32 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from crossbias.types import UNKNOWN
+
+
+class Alignment(NamedTuple):
+    """Which values of an attribute go along with which class, as training data says."""
+
+    values: tuple[str, ...]
+    aligned: Tensor  # (classes, values) bool
+
+    def of(self, values: Sequence[str]) -> Tensor:
+        """The table for another split's values; one that was never seen goes along with no class.
+
+        >>> Alignment(("red", "blue"), torch.eye(2) > 0).of(["blue", "green"]).tolist()
+        [[False, False], [True, False]]
+        """
+        places = {name: place for place, name in enumerate(self.values)}
+        table = torch.zeros(len(self.aligned), len(values), dtype=torch.bool)
+        for column, name in enumerate(values):
+            if name in places:
+                table[:, column] = self.aligned[:, places[name]]
+        return table
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

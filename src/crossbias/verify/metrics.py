@@ -1,17 +1,17 @@
 """Metrics: what is reported of one split, every number with its interval."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from crossbias.verify import accuracies, metrics_json
+from crossbias.errors import CrossbiasError
+from crossbias.verify import accuracies
 from crossbias.verify.cells import Cells
-from crossbias.verify.groups import Group
+from crossbias.verify.groups import Group, small_group_warning
 from crossbias.verify.intervals import Estimate
-from crossbias.verify.small import small_group_warning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,14 +131,14 @@ class Metrics:
         """The accuracies as plain numbers; those that need bias labels only where there are any."""
         named = {
             "accuracy": self.overall,
-            **{name: getattr(self, name) for name in metrics_json.NEED_LABELS},
+            **{name: getattr(self, name) for name in NEED_LABELS},
         }
         named["worst_group"] = self.worst_group and self.worst_group.accuracy
         return {name: part.value for name, part in named.items() if part is not None and part.n}
 
     def to_json(self) -> dict[str, Any]:
         """The metrics as a JSON object; ``from_json`` restores them exactly."""
-        return metrics_json.written(self)
+        return _written(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Metrics":
@@ -147,7 +147,7 @@ class Metrics:
         Raises:
             CrossbiasError: The object is not one that ``to_json`` made.
         """
-        return metrics_json.read(cls, value)
+        return _read(cls, value)
 
 
 def _counted(estimates: Sequence[Estimate]) -> tuple[Tensor, Tensor]:
@@ -155,3 +155,82 @@ def _counted(estimates: Sequence[Estimate]) -> tuple[Tensor, Tensor]:
     total = torch.tensor([each.n for each in estimates], dtype=torch.int64)
     correct = [round(each.value * each.n) if each.n else 0 for each in estimates]
     return total, torch.tensor(correct, dtype=torch.int64)
+
+
+NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
+"""Accuracies that are None where no sample has a bias label."""
+
+_ADDED: Final = ("class_averaged", "calibration", "demographic_parity", "equalized_odds")
+"""Estimates that files written by version 0.1.0 lack."""
+
+
+def _written(metrics: Metrics) -> dict[str, Any]:
+    """The object; what does not exist is null."""
+    worst = metrics.worst_group
+    return {
+        "overall": metrics.overall.to_json(),
+        **_estimates(metrics, NEED_LABELS),
+        "worst_group": worst.to_json() if worst else None,
+        "per_class": [
+            {"target": name, **accuracy.to_json()}
+            for name, accuracy in zip(metrics.classes, metrics.per_class, strict=True)
+        ],
+        "groups": [group.to_json() for group in metrics.groups],
+        "classes": list(metrics.classes),
+        "biases": list(metrics.biases),
+        "aligned_groups": [list(row) for row in metrics.aligned_groups],
+        **_estimates(metrics, _ADDED),
+        "group_calibration": [error.to_json() for error in metrics.group_calibration],
+        "attributes": {name: _written(each) for name, each in metrics.attributes.items()},
+    }
+
+
+def _read(kind: type[Metrics], value: Mapping[str, Any]) -> Metrics:
+    """The metrics of an object that ``_written`` made.
+
+    Raises:
+        CrossbiasError: The object is another one.
+    """
+    try:
+        metrics = kind(**_parts(kind, value))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CrossbiasError(f"these are not metrics of a split: {error!r}") from error
+    rows, columns = len(metrics.classes), len(metrics.biases)
+    widths = [len(row) for row in metrics.aligned_groups]
+    sizes = (len(metrics.per_class), len(metrics.groups), widths)
+    if sizes != (rows, rows * columns, [columns] * rows):
+        raise CrossbiasError("these are not metrics of a split: its tables differ in size")
+    return metrics
+
+
+def _estimates(metrics: Metrics, names: tuple[str, ...]) -> dict[str, Any]:
+    found: dict[str, Estimate | None] = {name: getattr(metrics, name) for name in names}
+    return {name: estimate.to_json() if estimate else None for name, estimate in found.items()}
+
+
+def _parts(kind: type[Metrics], value: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "overall": Estimate.from_json(value["overall"]),
+        **{name: value[name] and Estimate.from_json(value[name]) for name in NEED_LABELS},
+        "worst_group": value["worst_group"] and Group.from_json(value["worst_group"]),
+        "per_class": tuple(map(Estimate.from_json, value["per_class"])),
+        "groups": tuple(map(Group.from_json, value["groups"])),
+        "classes": tuple(value["classes"]),
+        "biases": tuple(value["biases"]),
+        "aligned_groups": tuple(map(tuple, value["aligned_groups"])),
+        **{name: value.get(name) and Estimate.from_json(value[name]) for name in _ADDED},
+        "group_calibration": tuple(map(Estimate.from_json, value.get("group_calibration", ()))),
+        "attributes": {
+            name: _read(kind, part) for name, part in value.get("attributes", {}).items()
+        },
+    }
+
+
+def judged_split(splits: Iterable[str]) -> str | None:
+    """``test``, or else the first that is neither trained on nor chosen by; None without one.
+
+    >>> judged_split(["train", "validation", "unseen", "test"]), judged_split(["validation"])
+    ('test', None)
+    """
+    judged = [split for split in splits if split not in ("train", "validation")]
+    return "test" if "test" in judged else next(iter(judged), None)

@@ -1,0 +1,129 @@
+"""The whole audit in one call."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from crossbias.audit.evidence import evidence_of
+from crossbias.audit.findings import Audit
+from crossbias.audit.folds import FOLDS, num_present
+from crossbias.audit.model import audit_model
+from crossbias.audit.permutation import ALARM
+from crossbias.audit.suspect_sheet import suspect_pictures
+from crossbias.audit.suspects import Suspects, find_suspects
+from crossbias.audit.verdict import untested_data, untested_findings, verdict_of
+from crossbias.data.dataset import BiasedDataset
+from crossbias.errors import CrossbiasError
+from crossbias.networks.network import Network
+from crossbias.progress import Progress
+from crossbias.seeds import generator_for
+
+PERMUTATIONS: Final = 999
+LIMIT: Final = 10_000
+
+
+def audit(
+    data: BiasedDataset,
+    *,
+    files: Sequence[Path] | None = None,
+    network: Network | None = None,
+    network_name: str = "network",
+    judged: BiasedDataset | None = None,
+    permutations: int = PERMUTATIONS,
+    limit: int = LIMIT,
+    seed: int = 0,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> Audit:
+    """Ask whether a shortcut alone would solve a task, and whether a network follows one.
+
+    Args:
+        data: What is, or would be, trained on.
+        files: The image file of each sample, where there are any.
+        network: A trained network to look at as well.
+        network_name: What to call it.
+        judged: The split the network is looked at on; ``data`` if not given.
+        permutations: Shuffles of the labels behind each p-value; more are made where attributes
+            are so many that these could not tell.
+        limit: Of more samples than this, so many are drawn at random; attributes are compared
+            with the target on all of them.
+        seed: Of everything random.
+        device: Where the briefly trained network runs, as in ``TrainConfig``.
+        progress: Who hears about it.
+
+    Raises:
+        CrossbiasError: The data has fewer than two classes, or files that do not fit.
+    """
+    progress = progress or Progress()
+    _check(data, files)
+    rows = _drawn(len(data), limit, seed)
+    some = data if len(rows) == len(data) else data.subset(rows)
+    attributes, cues = evidence_of(
+        data, some, files=files and [files[row] for row in rows.tolist()],
+        permutations=permutations, seed=seed, progress=progress,
+    )  # fmt: skip
+    suspects = _suspects(some, seed, device, progress)
+    model = None
+    if network is not None:
+        progress.note(f"looking at {network_name}")
+        looked_at = some if judged is None else _limited(judged, limit, seed)
+        model = audit_model(network, looked_at, name=network_name, seed=seed)
+    not_tested = [
+        *untested_data(data, audited=len(some), with_files=files is not None),
+        *untested_findings(attributes, cues, model),
+    ]
+    return Audit(
+        data=_about(data, some),
+        settings={
+            "seed": seed, "permutations": permutations, "folds": FOLDS, "confidence": 1 - ALARM,
+        },
+        attributes=tuple(attributes),
+        cues=tuple(cues),
+        suspects=suspects,
+        model=model,
+        verdict=verdict_of(attributes, cues, model, not_tested),
+        pictures=() if suspects is None else suspect_pictures(some, suspects),
+    )  # fmt: skip
+
+
+def _check(data: BiasedDataset, files: Sequence[Path] | None) -> None:
+    present = num_present(data.targets)
+    if present < 2:
+        raise CrossbiasError(
+            f"{data.name} {data.split} has samples of {present} class only; an audit asks what "
+            f"tells classes apart, so it needs two or more"
+        )
+    if files is not None and len(files) != len(data):
+        raise CrossbiasError(
+            f"{data.name} has {len(data)} samples but {len(files)} files; name one for each sample"
+        )
+
+
+def _drawn(n: int, limit: int, seed: int) -> Tensor:
+    if n <= limit:
+        return torch.arange(n)
+    return torch.randperm(n, generator=generator_for(seed, "audited"))[:limit].sort().values
+
+
+def _limited(data: BiasedDataset, limit: int, seed: int) -> BiasedDataset:
+    rows = _drawn(len(data), limit, seed)
+    return data if len(rows) == len(data) else data.subset(rows)
+
+
+def _suspects(data: BiasedDataset, seed: int, device: str, progress: Progress) -> Suspects | None:
+    if data.inputs.ndim != 4:
+        return None
+    progress.note("training a small network that trusts what is easy")
+    return find_suspects(data, seed=seed, device=device, progress=progress)
+
+
+def _about(data: BiasedDataset, some: BiasedDataset) -> dict[str, Any]:
+    counts = torch.bincount(data.targets, minlength=data.num_classes).tolist()
+    classes = [{"name": name, "n": n} for name, n in zip(data.classes, counts, strict=True)]
+    return {
+        "name": data.name, "split": data.split, "hash": data.hash, "samples": len(data),
+        "audited": len(some), "classes": classes,
+    }  # fmt: skip

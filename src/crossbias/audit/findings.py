@@ -1,0 +1,81 @@
+"""Audit: everything that was found, and how it is kept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from crossbias.audit.attributes import AttributeFinding
+from crossbias.audit.model import ModelFinding
+from crossbias.audit.shortcuts import CueFinding
+from crossbias.audit.suspect_sheet import Picture
+from crossbias.audit.suspects import Suspects
+from crossbias.audit.verdict import Verdict
+from crossbias.errors import CrossbiasError
+from crossbias.runs.files import write_atomically, write_json
+
+VERSION: Final = 1
+FILE: Final = "audit.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """What an audit found.
+
+    Args:
+        data: Name, split, hash and sizes of the audited data.
+        settings: What was asked for.
+        attributes: Each attribute against the target.
+        cues: What each cheap cue tells of the target.
+        suspects: Candidate conflicting samples, where the inputs are images.
+        model: Of the audited network, if there was one.
+        verdict: All of it in words.
+        pictures: For the report.
+    """
+
+    data: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    attributes: tuple[AttributeFinding, ...]
+    cues: tuple[CueFinding, ...]
+    suspects: Suspects | None
+    model: ModelFinding | None
+    verdict: Verdict
+    pictures: tuple[Picture, ...] = field(default=(), repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``audit.json`` holds."""
+        return {
+            "version": VERSION,
+            "data": dict(self.data),
+            "settings": dict(self.settings),
+            "attributes": [found.to_json() for found in self.attributes],
+            "cues": [found.to_json() for found in self.cues],
+            "suspects": self.suspects and self.suspects.to_json(),
+            "model": self.model and self.model.to_json(),
+            "verdict": self.verdict.to_json(),
+            "pictures": [picture.to_json() for picture in self.pictures],
+        }
+
+    def write(self, folder: Path | str) -> None:
+        """Keep the audit in a folder: pictures first, ``audit.json`` last."""
+        folder = Path(folder)
+        check_folder(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CrossbiasError(f"cannot make the folder {folder}: {error.strerror}") from error
+        for picture in self.pictures:
+            _write_bytes(folder / picture.file, picture.content)
+        write_json(folder / FILE, self.to_json())
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that holds anything but an earlier audit."""
+    if not folder.exists():
+        return
+    if not folder.is_dir() or (any(folder.iterdir()) and not (folder / FILE).exists()):
+        raise CrossbiasError(f"{folder} is not empty and holds no audit; choose another folder")
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
+    write_atomically(path, lambda file: file.write(content))

@@ -1,0 +1,96 @@
+"""Pictures of an audit: suspects on a contact sheet."""
+
+import io
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossbias.audit.suspects import Suspects
+from crossbias.data.dataset import BiasedDataset
+from crossbias.formatting import short
+
+SHOWN: Final = 24
+"""Pictures on a sheet at most."""
+
+COLUMNS: Final = 6
+
+_SIDE: Final = 96  # pixels of a picture; larger ones are thinned out
+
+
+class Picture(NamedTuple):
+    """A picture of the audit, for people and for screen readers."""
+
+    file: str
+    alt: str
+    caption: str
+    content: bytes  # PNG
+
+    def to_json(self) -> dict[str, str]:
+        """Where it is and what it shows."""
+        return {"file": self.file, "alt": self.alt, "caption": self.caption}
+
+
+def suspect_pictures(data: BiasedDataset, suspects: Suspects) -> tuple[Picture, ...]:
+    """The clearest suspects; no picture where there are none.
+
+    Args:
+        data: What the suspects were found in.
+        suspects: The suspects.
+    """
+    if not suspects.rows:
+        return ()
+    shown = suspects.candidates[:SHOWN]
+    titles = [f"{short(found.target)}\ntaken for {short(found.answer)}" for found in shown]
+    images = data.inputs[torch.tensor(suspects.rows[: len(shown)])]
+    what = f"{len(shown)} of {suspects.count} samples that contradict an easy rule"
+    return (
+        Picture(
+            "suspects.png",
+            f"Contact sheet of {what}, each with its class and the class it was taken for",
+            f"Candidate conflicting samples: {what}. A small network, trained briefly so that it "
+            f"trusts what is easy, takes them for another class, the most confident mistakes "
+            f"first. They may also be mislabeled, or simply hard.",
+            contact_sheet(images, titles),
+        ),
+    )
+
+
+def contact_sheet(images: Tensor, titles: Sequence[str]) -> bytes:
+    """A PNG file of at most ``SHOWN`` pictures.
+
+    Args:
+        images: ``(k, C, H, W)`` uint8; other than three channels, the first is shown in gray.
+        titles: One for each.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    shown = list(zip(images, titles, strict=True))[:SHOWN]
+    rows = max(1, math.ceil(len(shown) / COLUMNS))
+    figure = Figure(figsize=(1.5 * COLUMNS, 1.9 * rows), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    for number in range(rows * COLUMNS):
+        axes = figure.add_subplot(rows, COLUMNS, number + 1)
+        axes.set_axis_off()
+        if number < len(shown):
+            image, title = shown[number]
+            axes.imshow(_pixels(image).numpy(), interpolation="nearest")
+            # A dollar sign in a class's name is text, not mathematics.
+            axes.set_title(title, fontsize=7, parse_math=False)
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(buffer, format="png")
+    return buffer.getvalue()
+
+
+def _pixels(image: Tensor) -> Tensor:
+    """(h, w, 3) of (C, H, W)."""
+    step = max(1, math.ceil(max(image.shape[1:]) / _SIDE))
+    image = image[:, ::step, ::step]
+    colors = image if len(image) == 3 else image[:1].expand(3, -1, -1)
+    return torch.as_tensor(colors).permute(1, 2, 0).contiguous()

@@ -1,0 +1,87 @@
+"""Augmentations of training batches by name: ``flip``, ``crop(4)``, ``rotate(10)``."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+from torch import Generator, Tensor
+
+from crossbias.data.augment.color import grey, jitter
+from crossbias.data.augment.geometry import crop, flip, random_resized_crop, rotate
+from crossbias.errors import CrossbiasError
+from crossbias.parameters import closest, convert, parameters_of
+
+Augmentation = Callable[[Tensor, Generator], Tensor]
+"""Maps images (B, C, H, W) in [0, 1] to images; draws only from the (CPU) generator."""
+
+AUGMENTATIONS: dict[str, Callable[..., Tensor]] = {
+    "flip": flip,
+    "crop": crop,
+    "random-resized-crop": random_resized_crop,
+    "rotate": rotate,
+    "jitter": jitter,
+    "grey": grey,
+}
+"""Each takes images, a generator, and the numbers in parentheses, in this order."""
+
+_NOT_IN_SPECS = ("images", "generator", "size")
+_SPEC = re.compile(r"\s*([a-z-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+
+
+def augmentation(specs: tuple[str, ...], *, size: int = 0) -> Augmentation:
+    """The named augmentations, one after the other.
+
+    Args:
+        specs: Each a name, with numbers in parentheses where the defaults will not do: by their
+            place, or as ``name=number``.
+        size: Side of the square that those which cut give; 0 for the shape of the images.
+
+    >>> augment = augmentation(("flip", "crop(2)", "jitter(hue=0.1)"))
+    """
+    steps = [_step(spec, size) for spec in specs]
+
+    def augment(images: Tensor, generator: Generator) -> Tensor:
+        for step in steps:
+            images = step(images, generator)
+        return images
+
+    return augment
+
+
+def _step(spec: str, size: int) -> Augmentation:
+    match = _SPEC.fullmatch(spec)
+    name = match[1] if match else spec
+    if match is None or name not in AUGMENTATIONS:
+        raise CrossbiasError(
+            f"there is no augmentation {name!r}{closest(name, AUGMENTATIONS)}; "
+            f"there are: {', '.join(AUGMENTATIONS)}; numbers go in parentheses, as in crop(4)"
+        )
+    options = _options(spec, name, match[2] or "")
+    if "size" in parameters_of(AUGMENTATIONS[name]):
+        options["size"] = size
+    return partial(AUGMENTATIONS[name], **options)
+
+
+def _options(spec: str, name: str, text: str) -> dict[str, float]:
+    """The numbers between the parentheses, by name."""
+    known = parameters_of(AUGMENTATIONS[name])
+    names = [parameter for parameter in known if parameter not in _NOT_IN_SPECS]
+    options: dict[str, float] = {}
+    for place, part in enumerate(text.split(",") if text.strip() else []):
+        left, equals, right = (word.strip() for word in part.partition("="))
+        key = left if equals else (names[place] if place < len(names) else "")
+        if key not in names or key in options:
+            raise CrossbiasError(
+                f"augmentation {spec!r} has {part.strip()!r} that it does not know or has twice; "
+                f"its numbers are: {', '.join(names) or 'none'}"
+            )
+        options[key] = convert(right or left, known[key].annotation, f"{key} of {name}")
+    return options
+
+
+def augmented(inputs: Tensor, augment: Augmentation, generator: Generator) -> Tensor:
+    """Images, or clips (B, C, T, H, W), all frames of which are changed in the same way."""
+    if inputs.ndim != 5:
+        return augment(inputs, generator)
+    as_channels = augment(inputs.flatten(1, 2), generator)
+    return as_channels.reshape(*inputs.shape[:3], *as_channels.shape[2:])

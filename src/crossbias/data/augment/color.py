@@ -1,0 +1,105 @@
+"""Augmentations that change colors: each image of a batch by its own draw."""
+
+from typing import Annotated
+
+import torch
+from torch import Generator, Tensor
+
+from crossbias.data.augment.geometry import to_device
+from crossbias.errors import CrossbiasError
+from crossbias.parameters import Fraction, Interval, NonNegative
+
+_WEIGHTS = (0.2989, 0.587, 0.114)  # of red, green and blue in the brightness of a grey
+
+
+def jitter(
+    images: Tensor,
+    generator: Generator,
+    brightness: NonNegative = 0.0,
+    saturation: NonNegative = 0.0,
+    hue: Annotated[float, Interval(0, 0.5)] = 0.0,
+) -> Tensor:
+    """Change brightness, then saturation, then hue of each image by its own draw.
+
+    As torchvision's ``ColorJitter`` in this order: factors of brightness and saturation are
+    uniform in [max(0, 1 - x), 1 + x], the hue is turned by up to ``hue`` of the circle either
+    way.
+    """
+    draws = to_device(torch.rand(3, len(images), generator=generator), images)
+    if brightness:
+        images = scale_brightness(images, _factors(draws[0], brightness))
+    if saturation:
+        images = scale_saturation(images, _factors(draws[1], saturation))
+    if hue:
+        images = turn_hue(images, (2 * draws[2] - 1) * hue)
+    return images
+
+
+def grey(images: Tensor, generator: Generator, probability: Fraction = 0.1) -> Tensor:
+    """Take the color out of some images."""
+    chosen = torch.rand(len(images), generator=generator) < probability
+    colorless = brightness_of(images).expand_as(images)
+    return torch.where(to_device(chosen, images)[:, None, None, None], colorless, images)
+
+
+def scale_brightness(images: Tensor, factors: Tensor) -> Tensor:
+    """Images times (B,) factors, cut off at white."""
+    return (images * _each(factors, images)).clamp(0, 1)
+
+
+def scale_saturation(images: Tensor, factors: Tensor) -> Tensor:
+    """Images mixed with their grey: 0 is grey, 1 the image, more is more colorful."""
+    factors = _each(factors, images)
+    return (factors * images + (1 - factors) * brightness_of(images)).clamp(0, 1)
+
+
+def turn_hue(images: Tensor, turns: Tensor) -> Tensor:
+    """Images whose hue goes (B,) turns further around the circle of colors."""
+    _check_color(images)
+    largest, smallest = images.amax(1), images.amin(1)
+    chroma = largest - smallest  # (B, H, W)
+    hue = (_hue(images, largest, chroma) + turns[:, None, None].to(images.dtype)) % 1
+    # A channel is the largest value less a part of the chroma that depends on the distance of
+    # the hue from the channel's own.
+    sixths = 5 - 2 * torch.arange(3, device=images.device, dtype=images.dtype)
+    distance = (sixths[:, None, None] + 6 * hue[:, None]) % 6  # (B, 3, H, W)
+    part = torch.minimum(distance, 4 - distance).clamp(0, 1)
+    return largest[:, None] - chroma[:, None] * part
+
+
+def brightness_of(images: Tensor) -> Tensor:
+    """The grey of images, (B, 1, H, W)."""
+    if images.shape[1] == 1:
+        return images
+    _check_color(images)
+    red, green, blue = images.unbind(1)
+    return (_WEIGHTS[0] * red + _WEIGHTS[1] * green + _WEIGHTS[2] * blue).unsqueeze(1)
+
+
+def _hue(images: Tensor, largest: Tensor, chroma: Tensor) -> Tensor:
+    """Hue of every pixel in turns, (B, H, W); 0 where there is no color."""
+    red, green, blue = images.unbind(1)
+    divisor = torch.where(chroma == 0, torch.ones_like(chroma), chroma)
+    sixths = torch.where(
+        largest == red,
+        (green - blue) / divisor,
+        torch.where(largest == green, 2 + (blue - red) / divisor, 4 + (red - green) / divisor),
+    )
+    return (sixths / 6) % 1
+
+
+def _factors(draws: Tensor, spread: float) -> Tensor:
+    low = max(0.0, 1 - spread)
+    return low + (1 + spread - low) * draws
+
+
+def _each(numbers: Tensor, images: Tensor) -> Tensor:
+    return numbers.to(images.dtype)[:, None, None, None]
+
+
+def _check_color(images: Tensor) -> None:
+    if images.shape[1] != 3:
+        raise CrossbiasError(
+            f"hue and saturation need images of 3 channels, got {images.shape[1]}; "
+            f"leave jitter and grey out, or read the images with 3 channels"
+        )

@@ -1,0 +1,118 @@
+"""Biased MNIST of ReBias (ICML 2020) and EnD (CVPR 2021): the background gives the digit away."""
+
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import torch
+
+from crossbias.data.assignment import chunked_values, shuffled
+from crossbias.data.dataset import BiasedDataset
+from crossbias.data.generated.coloring import REBIAS, color_background, colors
+from crossbias.data.generated.digit_sets import digit_set
+from crossbias.data.generated.originals import Original, load_original
+from crossbias.data.source import Source
+from crossbias.parameters import Fraction, Interval
+from crossbias.seeds import generator_for
+
+VALIDATION = 0.3
+"""Fraction of the training digits that EnD validates on."""
+
+CONFLICTING = {0.999: 63, 0.997: 184, 0.995: 305, 0.99: 606}
+"""Conflicting training images at the papers' values of rho."""
+
+
+class BiasedMNIST(Source):
+    """White MNIST digits on one of ten background colors.
+
+    Of the n images of a class exactly floor(n * rho) have its own color; the rest is cut into
+    chunks of ceil(rest / confusing), each in one of the other colors. The main test split,
+    ``test``, is the papers' unbiased one (a rho of .1: 996 aligned, 9,004 conflicting);
+    ``test-biased`` has a rho of 1 as in the authors' code, ``test-train-rho`` the training's as in
+    the paper, ``test-rho0`` conflicting images only.
+
+    Args:
+        rho: Fraction of each class that has the class's own color; the papers' .999, .997, .995
+            and .990 leave 63, 184, 305 and 606 conflicting images of 60,000.
+        confusing: Number of colors among which the conflicting images of a class are.
+        validation_rho: The same as ``rho`` for ``validation``; .1 is EnD's.
+        held_out: Fraction of the training digits that make ``validation`` and are kept out of
+            ``train``. With 0, as published, ``train`` has all 60,000, and ``validation`` is
+            EnD's: 30 % of the same digits, colored anew.
+    """
+
+    name: ClassVar[str] = "biased-mnist"
+    summary: ClassVar[str] = "MNIST digits on colored backgrounds (ReBias, EnD)"
+    splits: ClassVar[tuple[str, ...]] = (
+        "train",
+        "validation",
+        "test",
+        "test-biased",
+        "test-train-rho",
+        "test-rho0",
+    )
+    network: ClassVar[str] = "convnet"
+
+    def __init__(
+        self,
+        *,
+        rho: Fraction = 0.997,
+        confusing: Annotated[int, Interval(1, 9)] = 9,
+        validation_rho: Fraction = 0.1,
+        held_out: Annotated[float, Interval(0, 0.5)] = 0.0,
+    ) -> None:
+        self.rho = rho
+        self.confusing = confusing
+        self.validation_rho = validation_rho
+        self.held_out = held_out
+
+    def published(self, split: str) -> dict[str, int]:
+        """Sizes of the splits, and conflicting images where the papers' settings are used."""
+        if split == "test":
+            return {"images": 10_000, "aligned": 996, "conflicting": 9_004}
+        if split.startswith("test-"):
+            return {"images": 10_000}
+        if split != "train" or self.held_out:
+            return {}
+        counts = {"images": 60_000}
+        if self.rho in CONFLICTING:
+            counts["conflicting"] = CONFLICTING[self.rho]
+        return counts
+
+    def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
+        """Color one split."""
+        digits, targets = self._originals(split, root, seed)
+        biases = chunked_values(
+            targets,
+            values=len(REBIAS),
+            rho=self._rho(split),
+            confusing=self.confusing,
+            generator=generator_for(seed, self.name, split, "color"),
+        )
+        return digit_set(
+            color_background(digits, colors(REBIAS)[biases]),
+            targets,
+            biases,
+            name=self.name,
+            split=split,
+            bias="background",
+            values=tuple(REBIAS),
+            mean=(0.5,) * 3,
+            std=(0.5,) * 3,
+        )
+
+    def _rho(self, split: str) -> float:
+        fixed = {"validation": self.validation_rho, "test": 0.1, "test-biased": 1, "test-rho0": 0}
+        return fixed.get(split, self.rho)
+
+    def _originals(self, split: str, root: Path | None, seed: int) -> Original:
+        """The digits of a split, in the order of the files."""
+        if split.startswith("test"):
+            return load_original("mnist", "t10k", root=root)
+        images, labels = load_original("mnist", "train", root=root)
+        if split == "train" and not self.held_out:
+            return Original(images, labels)
+        order = shuffled(torch.arange(len(labels)), generator_for(seed, self.name, "validation"))
+        chosen = round(len(labels) * (self.held_out or VALIDATION))
+        rows = order[:chosen] if split == "validation" else order[chosen:]
+        rows = rows.sort().values
+        return Original(images[rows], labels[rows])

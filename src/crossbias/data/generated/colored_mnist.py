@@ -1,0 +1,96 @@
+"""Colored MNIST of PGD (ICLR 2022 submission, appendix B.1): the digit's color gives it away."""
+
+import math
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from crossbias.data.assignment import biased_values, normal
+from crossbias.data.dataset import BiasedDataset
+from crossbias.data.generated.coloring import LFF, PGD, color_foreground, colors
+from crossbias.data.generated.digit_sets import AUGMENT, biased_split, digit_set, pgd_counts, rho_of
+from crossbias.data.source import Source
+from crossbias.parameters import Fraction, NonNegative
+from crossbias.seeds import generator_for
+from crossbias.types import UNKNOWN
+
+RANDOM = "test-random-color"
+
+
+class ColoredMNIST(Source):
+    """MNIST digits in ten colors, each image's color a little off.
+
+    Of the n images of a class exactly floor(n * rho + 1/2) are colored in the class's own color,
+    the others in each of the other nine equally often, up to one. ``train`` and ``validation`` are
+    the first 54,000 and the last 6,000 of MNIST's training digits, both with ``rho``. All test
+    splits have all 10,000 test digits: ``test`` is unbiased (a rho of .1); in ``test-majority``
+    every digit has its own color, in ``test-minority`` another one, and in ``test-random-color``
+    one drawn from all there are (Table 12), so that its bias is unknown.
+
+    Args:
+        rho: The paper's bias ratio: .995, .99 or .95; one minus the release's conflict ratio.
+        difficulty: Of the colors' Gaussian noise, the paper's alpha: .0001 or .0005, for color
+            values in [0, 1].
+        variant: With ``paper`` the difficulty is the noise's variance, with ``released`` its
+            standard deviation, as in the authors' code: so little that a byte hardly shows it.
+        palette: ``pgd``'s colors or ``lff``'s (NeurIPS 2020). With those, a noisy color is cut to
+            [0, 1] before the grey level multiplies it, as in their code; their severities 1 to
+            5 are a difficulty of .05, .02, .01, .005 and .002 with ``released``.
+    """
+
+    name: ClassVar[str] = "colored-mnist"
+    summary: ClassVar[str] = "colored MNIST digits (PGD); LfF's colors on demand"
+    splits: ClassVar[tuple[str, ...]] = (
+        "train",
+        "validation",
+        "test",
+        "test-majority",
+        "test-minority",
+        RANDOM,
+    )
+    network: ClassVar[str] = "simple-convnet-1"
+
+    def __init__(
+        self,
+        *,
+        rho: Fraction = 0.99,
+        difficulty: NonNegative = 0.0001,
+        variant: Literal["paper", "released"] = "released",
+        palette: Literal["pgd", "lff"] = "pgd",
+    ) -> None:
+        self.rho = rho
+        self.difficulty = difficulty
+        self.variant = variant
+        self.palette = palette
+
+    def published(self, split: str) -> dict[str, int]:
+        """Sizes of the splits."""
+        return pgd_counts(split)
+
+    def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
+        """Color one split."""
+        digits, targets = biased_split("mnist", split, root=root)
+        generator = generator_for(seed, self.name, split, "color")
+        palette = PGD if self.palette == "pgd" else LFF
+        if split == RANDOM:
+            biases = torch.full_like(targets, UNKNOWN)
+            shades = torch.rand(len(targets), 3, dtype=torch.float64, generator=generator)
+        else:
+            biases = biased_values(
+                targets, values=len(palette), rho=rho_of(split, self.rho), generator=generator
+            )
+            noise = normal(len(targets), 3, generator=generator_for(seed, self.name, split))
+            shades = self._shades(colors(palette)[biases] / 255.0, noise)
+        images = color_foreground(digits, shades)
+        return digit_set(
+            images, targets, biases, name=self.name, split=split, bias="color",
+            values=tuple(palette), augment=AUGMENT,
+        )  # fmt: skip
+
+    def _shades(self, own: Tensor, noise: Tensor) -> Tensor:
+        """The colors of the images, (n, 3), from their palette's and standard normal numbers."""
+        released = self.variant == "released"
+        noisy = own + noise * (self.difficulty if released else math.sqrt(self.difficulty))
+        return noisy if self.palette == "pgd" else noisy.clamp(0, 1)

@@ -1,0 +1,147 @@
+"""MNIST and Fashion-MNIST as they were published: where they lie, and that they are the ones."""
+
+import gzip
+import hashlib
+import struct
+import zlib
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossbias.data.generated.download import download
+from crossbias.data.source import ROOT_VARIABLE
+from crossbias.errors import CrossbiasError
+
+Collection = Literal["mnist", "fashion-mnist"]
+Part = Literal["train", "t10k"]
+
+CHECKSUMS: Final[dict[Collection, dict[str, str]]] = {
+    "mnist": {
+        "train-images-idx3-ubyte": (
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"
+        ),
+        "train-labels-idx1-ubyte": (
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"
+        ),
+        "t10k-images-idx3-ubyte": (
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"
+        ),
+        "t10k-labels-idx1-ubyte": (
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"
+        ),
+    },
+    "fashion-mnist": {
+        "train-images-idx3-ubyte": (
+            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"
+        ),
+        "train-labels-idx1-ubyte": (
+            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"
+        ),
+        "t10k-images-idx3-ubyte": (
+            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"
+        ),
+        "t10k-labels-idx1-ubyte": (
+            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"
+        ),
+    },
+}
+"""SHA-256 of each file unpacked, taken from the files that have the published MD5 as gzip."""
+
+
+class Original(NamedTuple):
+    """Images and labels in the order of the files."""
+
+    images: Tensor  # (n, 28, 28) uint8
+    labels: Tensor  # (n,) int64
+
+
+def load_original(collection: Collection, part: Part, *, root: Path | None) -> Original:
+    """The training (``train``) or test (``t10k``) part of a collection.
+
+    Args:
+        collection: Also the name of the folder in ``root``.
+        part: As in the names of the files.
+        root: The folder of all data. Files that are absent are downloaded into it, where it can
+            be written and a network is there.
+
+    Raises:
+        CrossbiasError: Files are absent and cannot be downloaded, or are not the original ones.
+    """
+    if root is None:
+        raise CrossbiasError(
+            f"the files of {collection} are needed: pass root= (--root on the command line), or "
+            f"set {ROOT_VARIABLE}, to a folder with {collection}/{part}-images-idx3-ubyte.gz "
+            f"and {collection}/{part}-labels-idx1-ubyte.gz"
+        )
+    names = (f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte")
+    folder, sums = root / collection, CHECKSUMS[collection]
+    if None in (_found(folder, name) for name in names):
+        _fetch(collection, folder)
+    images, labels = (
+        read_idx(_found(folder, name) or folder / name, sha256=sums[name]) for name in names
+    )
+    return Original(images, labels.long())
+
+
+def _found(folder: Path, name: str) -> Path | None:
+    candidates = (folder / f"{name}.gz", folder / name)
+    return next((path for path in candidates if path.exists()), None)
+
+
+def _fetch(collection: Collection, folder: Path) -> None:
+    """Download what is absent, or say what to put where."""
+    absent = [f"{name}.gz" for name in CHECKSUMS[collection] if _found(folder, name) is None]
+    problem = download(collection, absent, folder)
+    if problem is not None:
+        raise CrossbiasError(
+            f"{folder} lacks {', '.join(absent)}; put the original files there, gzipped or not "
+            f"(torchvision downloads them where there is a network; here it could not: {problem})"
+        )
+
+
+_LARGEST: Final = 16 + 60_000 * 28 * 28
+"""Bytes of the largest original file; nothing longer is unpacked, whatever a file claims."""
+
+
+def read_idx(path: Path, *, sha256: str) -> Tensor:
+    """The bytes of an idx file as a uint8 tensor of the shape that it states.
+
+    Args:
+        path: The file; a name that ends in ``.gz`` is unpacked.
+        sha256: What the unpacked content must hash to.
+
+    Raises:
+        CrossbiasError: The file cannot be read, is cut short or damaged, or is another one.
+    """
+    content = _content(path)
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise CrossbiasError(
+            f"{path} is not the original file: the SHA-256 of its content is {found}, not "
+            f"{sha256}; replace it by the official one"
+        )
+    # Four bytes, the last of which is the number of dimensions, then each as a 32-bit number.
+    dimensions = content[3]
+    shape = struct.unpack_from(f">{dimensions}I", content, 4)
+    # A bytearray, because torch warns of memory that must not be written to.
+    return torch.frombuffer(
+        bytearray(content), dtype=torch.uint8, offset=4 + 4 * dimensions
+    ).reshape(shape)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            return file.read(_LARGEST + 1)
+    except EOFError as error:
+        raise CrossbiasError(
+            f"{path} is cut short, as after an unfinished download; replace it by the whole file"
+        ) from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise CrossbiasError(
+            f"{path} is damaged, or no gzip file ({error}); replace it by the official one"
+        ) from error
+    except OSError as error:
+        raise CrossbiasError(f"cannot read {path}: {error.strerror or error}") from error

@@ -1,0 +1,101 @@
+"""Watermarked MNIST of PGD (ICLR 2022 submission, appendix B.1): a garment gives the digit away."""
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Final
+
+import torch
+from torch import Tensor
+
+from crossbias.data.assignment import below, biased_values
+from crossbias.data.dataset import BiasedDataset
+from crossbias.data.generated.digit_sets import AUGMENT, biased_split, digit_set, pgd_counts, rho_of
+from crossbias.data.generated.originals import Original
+from crossbias.data.source import Source
+from crossbias.parameters import Fraction, Interval
+from crossbias.seeds import generator_for
+
+OBJECTS: Final = (
+    "t-shirt",
+    "trouser",
+    "pullover",
+    "dress",
+    "coat",
+    "sandal",
+    "shirt",
+    "sneaker",
+    "bag",
+    "ankle boot",
+)
+SIDE: Final = 28
+
+
+class WatermarkedMNIST(Source):
+    """MNIST digits with a Fashion-MNIST object beside them, on a canvas of 56 x 56.
+
+    The object is at the left, a random number of pixels below the top edge; the digit is at the
+    right, another number above the bottom edge; they never overlap. Digit k is aligned with object
+    class k. Of the n images of a class exactly floor(n * rho + 1/2) have an object of their own
+    class, the others of each other class equally often, up to one; which object of the class is
+    random. Splits are as in ``colored-mnist``, of both collections: no object of ``validation``
+    or of a test split is in ``train``.
+
+    Args:
+        rho: The paper's bias ratio: .995, .99 or .95.
+        offset: Most pixels from the edges, the paper's alpha: 8 or 16.
+    """
+
+    name: ClassVar[str] = "watermarked-mnist"
+    summary: ClassVar[str] = "MNIST digits beside a Fashion-MNIST object (PGD)"
+    splits: ClassVar[tuple[str, ...]] = (
+        "train",
+        "validation",
+        "test",
+        "test-majority",
+        "test-minority",
+    )
+    network: ClassVar[str] = "simple-convnet-1"
+
+    def __init__(
+        self, *, rho: Fraction = 0.99, offset: Annotated[int, Interval(0, SIDE)] = 8
+    ) -> None:
+        self.rho = rho
+        self.offset = offset
+
+    def published(self, split: str) -> dict[str, int]:
+        """Sizes of the splits."""
+        return pgd_counts(split)
+
+    def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
+        """Put digits and objects on the canvas."""
+        digits, targets = biased_split("mnist", split, root=root)
+        objects = biased_split("fashion-mnist", split, root=root)
+        classes, choice, place = (
+            generator_for(seed, self.name, split, purpose)
+            for purpose in ("class", "choice", "place")
+        )
+        biases = biased_values(
+            targets, values=len(OBJECTS), rho=rho_of(split, self.rho), generator=classes
+        )
+        down, up = below(self.offset + 1, 2, len(targets), generator=place)
+        canvas = torch.zeros(len(targets), 1, 2 * SIDE, 2 * SIDE, dtype=torch.uint8)
+        _put(_chosen(objects, biases, choice), canvas[:, 0, :, :SIDE], top=down)
+        _put(digits, canvas[:, 0, :, SIDE:], top=SIDE - up)
+        return digit_set(
+            canvas, targets, biases, name=self.name, split=split, bias="object", values=OBJECTS,
+            augment=(AUGMENT[0], AUGMENT[2]),  # grey images have no colors to change
+        )  # fmt: skip
+
+
+def _chosen(objects: Original, classes: Tensor, generator: torch.Generator) -> Tensor:
+    """A random object of each class asked for, (n, 28, 28)."""
+    order = objects.labels.argsort(stable=True)
+    counts = torch.bincount(objects.labels, minlength=len(OBJECTS))
+    first = counts.cumsum(0) - counts
+    fraction = torch.rand(len(classes), dtype=torch.float64, generator=generator)
+    return objects.images[order[first[classes] + (fraction * counts[classes]).long()]]
+
+
+def _put(images: Tensor, canvas: Tensor, *, top: Tensor) -> None:
+    """Write images, (n, 28, 28), into a strip of the canvas, (n, 56, 28), from a row on."""
+    rows = top[:, None] + torch.arange(SIDE)  # (n, 28)
+    canvas[torch.arange(len(images))[:, None], rows] = images

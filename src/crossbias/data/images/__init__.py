@@ -1,0 +1,1 @@
+"""Image files as arrays: decoded once, kept in a cache."""

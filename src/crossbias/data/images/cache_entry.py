@@ -1,0 +1,201 @@
+"""One array of the cache on disk: pixels, a record of every row, and an index written last.
+
+pixels      the rows, one after the other
+rows        for each row three SHA-256: of its identity, its file's content and its pixels;
+            zeros until the row is written
+index.json  shape and digest, and size and time of ``pixels`` when it was finished
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from crossbias.data.dataset import tensor_digest
+from crossbias.data.mapping import mapped
+from crossbias.errors import CrossbiasError
+from crossbias.runs.files import read_json, write_json
+
+FORMAT: Final = 1
+"""Of the files; an array of another format is not found."""
+
+_HASH = hashlib.sha256().digest_size
+_RECORD = 3 * _HASH
+_SPARE = 64 * 2**20  # bytes left free on the disk
+
+
+class Made(NamedTuple):
+    """A decoded row."""
+
+    content: bytes  # SHA-256 of the file
+    pixels: bytes
+
+
+class Record(NamedTuple):
+    """What ``rows`` says of a row."""
+
+    identity: bytes
+    content: bytes
+    pixels: bytes
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One array of the cache.
+
+    Args:
+        folder: Of its files.
+        identities: SHA-256 of what finds each row again.
+        shape: Of one row.
+    """
+
+    folder: Path
+    identities: Sequence[bytes]
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, kind: Path, identities: Sequence[str], shape: tuple[int, ...]) -> "Entry":
+        """The entry of these rows in the folder of its kind; it need not exist."""
+        hashed = [hashlib.sha256(identity.encode()).digest() for identity in identities]
+        key = hashlib.sha256(repr((FORMAT, shape)).encode() + b"".join(hashed))
+        return cls(kind / key.hexdigest()[:32], hashed, shape)
+
+    @property
+    def pixels(self) -> Path:
+        """File of the rows."""
+        return self.folder / "pixels"
+
+    @property
+    def row_bytes(self) -> int:
+        """Size of a row."""
+        return int(np.prod(self.shape))
+
+    def tensor(self) -> Tensor:
+        """All rows, mapped into memory for reading only."""
+        return mapped(self.pixels, (len(self.identities), *self.shape))
+
+    def digest(self) -> str | None:
+        """Digest of the array if it is finished and was not touched since; else None."""
+        try:
+            index, status = read_json(self.folder / "index.json"), self.pixels.stat()
+        except (CrossbiasError, OSError):
+            return None
+        stamp = {"size": status.st_size, "modified": status.st_mtime_ns}
+        if not isinstance(index, dict) or index != index | self._about() | stamp:
+            return None
+        digest = index.get("digest")
+        return digest if isinstance(digest, str) else None
+
+    def missing(self) -> list[int]:
+        """Numbers of the rows that are not written yet, or whose pixels are not those recorded."""
+        records = read_records(self.folder)
+        if len(records) != len(self.identities) or not self.pixels.exists():
+            return list(range(len(self.identities)))
+        missing = []
+        with open(self.pixels, "rb") as file:
+            for number, record in enumerate(records):
+                pixels = file.read(self.row_bytes)
+                if hashlib.sha256(pixels).digest() != record.pixels:
+                    missing.append(number)
+        return missing
+
+    def check_room(self, rows: int) -> None:
+        """Refuse to write more rows than the disk has room for, before the first is written."""
+        needed, free = rows * self.row_bytes, shutil.disk_usage(self.folder).free
+        if needed + _SPARE > free:
+            raise CrossbiasError(
+                f"{rows:,} images need {needed / 1e9:.1f} GB, but the cache {self.folder} has "
+                f"{free / 1e9:.1f} GB free; name a folder on a larger disk with CROSSBIAS_CACHE, "
+                f"choose smaller images, or make room"
+            )
+
+    @contextmanager
+    def writer(self) -> Iterator[Callable[[int, Made], None]]:
+        """A function that writes a row; what it wrote outlives a killed process."""
+        (self.folder / "index.json").unlink(missing_ok=True)
+        rows = self.folder / "rows"
+        for path, size in ((self.pixels, self.row_bytes), (rows, _RECORD)):
+            path.touch()
+            os.truncate(path, len(self.identities) * size)
+        # Unbuffered, so that a row's record never reaches the system before its pixels.
+        with open(self.pixels, "r+b", 0) as pixels_file, open(rows, "r+b", 0) as rows_file:
+
+            def write(number: int, made: Made) -> None:
+                pixels_file.seek(number * self.row_bytes)
+                pixels_file.write(made.pixels)
+                rows_file.seek(number * _RECORD)
+                seen = hashlib.sha256(made.pixels).digest()
+                rows_file.write(self.identities[number] + made.content + seen)
+
+            yield write
+            os.fsync(pixels_file.fileno())
+            os.fsync(rows_file.fileno())
+
+    def finish(self) -> str:
+        """Write the index, with which the entry is whole, and give the array's digest."""
+        digest, status = tensor_digest(self.tensor()), self.pixels.stat()
+        stamp = {"size": status.st_size, "modified": status.st_mtime_ns}
+        write_json(self.folder / "index.json", self._about() | stamp | {"digest": digest})
+        return digest
+
+    def _about(self) -> dict[str, object]:
+        return {"format": FORMAT, "shape": [len(self.identities), *self.shape]}
+
+
+def read_records(folder: Path) -> list[Record]:
+    """The records of an entry, finished or not; none if there is no such file."""
+    try:
+        content = (folder / "rows").read_bytes()
+    except OSError:
+        return []
+    return [
+        Record(*(content[at + part * _HASH : at + (part + 1) * _HASH] for part in range(3)))
+        for at in range(0, len(content) - _RECORD + 1, _RECORD)
+    ]
+
+
+class _Place(NamedTuple):
+    path: Path
+    number: int
+    record: Record
+
+
+class KnownRows:
+    """The rows of all arrays of one kind, by identity or by content.
+
+    A file that moved, or moved to another split, keeps its content; its pixels are copied.
+
+    Args:
+        kind: Folder of the arrays.
+        row_bytes: Size of a row.
+    """
+
+    def __init__(self, kind: Path, row_bytes: int) -> None:
+        self.row_bytes = row_bytes
+        self._places: dict[bytes, _Place] = {}
+        for folder in sorted(kind.iterdir()):
+            for number, record in enumerate(read_records(folder)):
+                place = _Place(folder / "pixels", number, record)
+                self._places[record.identity] = self._places[record.content] = place
+
+    def find(self, key: bytes) -> Made | None:
+        """The row with this identity or content, if its pixels are those that were written."""
+        place = self._places.get(key)
+        if place is None:
+            return None
+        try:
+            with open(place.path, "rb") as file:
+                file.seek(place.number * self.row_bytes)
+                pixels = file.read(self.row_bytes)
+        except OSError:
+            return None  # deleted meanwhile; it is decoded again
+        if hashlib.sha256(pixels).digest() != place.record.pixels:
+            return None
+        return Made(place.record.content, pixels)

@@ -1,0 +1,1 @@
+"""Looking at a data set before training on it."""

@@ -1,0 +1,229 @@
+"""Checking a data set: files that cannot be read, copies across splits, labels, counts."""
+
+import hashlib
+import io
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from crossbias.data.dataset import BiasedDataset
+from crossbias.data.images.decoding import Fit, decode
+from crossbias.data.images.encoded import UnusableImages, unreadable
+from crossbias.data.own.image_folder import Folder
+from crossbias.data.own.labels import without_conflicts
+from crossbias.data.own.table_source import TableSource
+from crossbias.data.published.listing import ImageSource, Listing
+from crossbias.data.source import Source, data_root
+from crossbias.errors import CrossbiasError
+from crossbias.progress import Progress
+from crossbias.types import UNKNOWN
+
+
+@dataclass
+class Check:
+    """What was found.
+
+    Attributes:
+        sizes: Samples of each split.
+        errors: What must be repaired: unusable files, counts that are not the published ones.
+        warnings: What a person should know: copies, missing labels, values that occur once,
+            classes of the training split without a conflicting sample.
+        compared: Published counts that were looked at.
+    """
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    compared: int = 0
+
+
+def check_source(
+    source: Source,
+    *,
+    root: Path | str | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Check:
+    """Look at every sample of every split.
+
+    Image files are decoded anew, whether they are in the cache or not, and compared by the hash
+    of their bytes; samples of other data sets by the hash of their inputs.
+    """
+    check, hashes = Check(), {}
+    progress = progress or Progress()
+    for split in source.available_splits:
+        labels: BiasedDataset
+        if isinstance(source, ImageSource):
+            listing = source.listed(split, root=data_root(root), seed=seed)
+            hashes[split] = _published_files(source, split, listing, check, progress)
+            labels = source.assembled(split, listing, torch.zeros(len(listing.files), 1), "")
+        elif isinstance(source, TableSource):
+            rows = source.rows(split, seed=seed)
+            hashes[split] = _own_images(source, split, rows, check, progress)
+            labels = source.assembled(split, rows, torch.zeros(len(rows), 1), "")
+        else:
+            labels = source.load(split, root=root, seed=seed)
+            hashes[split] = _hashes_of(split, labels.inputs)
+        check.sizes[split] = len(labels)
+        _check_labels(labels, check)
+        _check_counts(labels, source.published(split), check)
+    check.warnings += copies(hashes)
+    return check
+
+
+def _published_files(
+    source: ImageSource, split: str, listing: Listing, check: Check, progress: Progress
+) -> dict[str, str]:
+    files: list[tuple[str, Path]] = []
+    for file in listing.files:
+        try:
+            files += [(str(frame), frame) for frame in source.frames(file)]
+        except CrossbiasError as error:  # a clip without frames, or that is no video
+            check.errors.append(f"{split}: {error}")
+    hashes, broken = decode_all(files, source.fit, split=split, progress=progress)
+    check.errors += [f"{split}: {text}" for text in some(broken)]
+    return hashes
+
+
+def _own_images(
+    source: TableSource, split: str, rows: list[int], check: Check, progress: Progress
+) -> dict[str, str]:
+    try:
+        if isinstance(source, Folder):
+            files = [(source.titles[row], source.all_files[row]) for row in rows]
+            hashes, broken = decode_all(files, source.fitted(), split=split, progress=progress)
+            check.errors += [f"{split}: {text}" for text in some(broken)]
+            return hashes
+        return _hashes_of(split, source.images(rows)[0])
+    except UnusableImages as error:
+        # Names that lead to no file are found for all splits at once, and said once.
+        if str(error) not in check.errors:
+            check.errors.append(str(error))
+        return {}
+
+
+def _hashes_of(split: str, inputs: Tensor) -> dict[str, str]:
+    return {
+        f"{split} row {row}": hashlib.sha256(sample.contiguous().numpy().tobytes()).hexdigest()
+        for row, sample in enumerate(inputs)
+    }
+
+
+def _check_labels(data: BiasedDataset, check: Check) -> None:
+    columns = {"target": (data.targets, data.classes)}
+    columns |= {name: (column, data.values[name]) for name, column in data.attributes.items()}
+    for name, (column, values) in columns.items():
+        counts = Counter(column.tolist())
+        missing = counts.pop(UNKNOWN, 0)
+        if missing:
+            check.warnings.append(f"{data.split}: {name} is not known of {missing:,} samples")
+        once = [values[value] for value in sorted(counts) if counts[value] == 1]
+        if once:
+            check.warnings.append(
+                f"{data.split}: {len(once)} values of {name} occur once: {', '.join(some(once))}"
+            )
+    alone = without_conflicts(data) if data.split == "train" else []
+    if alone:
+        check.warnings.append(
+            f"{data.split}: no sample of {', '.join(some(alone))} conflicts with its {data.bias}"
+        )
+
+
+def _check_counts(data: BiasedDataset, published: Mapping[str, int], check: Check) -> None:
+    found = {"images": len(data)}
+    found |= Counter(data.classes[target] for target in data.targets.tolist())
+    if data.bias is not None:
+        counts, aligned = data.counts(), data.alignment()
+        found |= {"aligned": int(counts[aligned].sum()), "conflicting": int(counts[~aligned].sum())}
+        for target, name in enumerate(data.classes):
+            for value, bias in enumerate(data.values[data.bias]):
+                found[f"{name} / {bias}"] = int(counts[target, value])
+    for what, expected in published.items():
+        check.compared += 1
+        if found.get(what, 0) != expected:
+            check.errors.append(
+                f"{data.split}: {found.get(what, 0):,} of {what}, but {expected:,} were published"
+            )
+
+
+LISTED: Final = 10
+"""Things named of each kind."""
+
+_REPORT = 256  # files between two looks at the progress
+
+
+def decode_all(
+    files: Sequence[tuple[str, Path]], fit: Fit, *, split: str, progress: Progress
+) -> tuple[dict[str, str], list[str]]:
+    """Decode every file anew, whether it is in the cache or not.
+
+    Args:
+        files: What to call each in messages, and where it is.
+        fit: How they would become pixels.
+        split: Theirs, for the progress.
+        progress: Hears how far it is.
+
+    Returns:
+        The hash of each that can be read, by its name, and what is wrong with the others.
+    """
+    hashes: dict[str, str] = {}
+    broken = []
+    with ThreadPoolExecutor() as pool:
+        found = pool.map(lambda entry: _decoded(entry[1], fit), files)
+        for number, ((name, _), (digest, problem)) in enumerate(zip(files, found, strict=True)):
+            if problem:
+                broken.append(f"{name} {problem}")
+            else:
+                hashes[name] = digest
+            if number % _REPORT == 0:
+                progress.note(f"{split}: {number:,} of {len(files):,} files")
+    return hashes, broken
+
+
+def _decoded(file: Path, fit: Fit) -> tuple[str, str]:
+    """The hash of a file and what is wrong with it, one of which is empty."""
+    try:
+        content = file.read_bytes()
+        decode(io.BytesIO(content), fit)
+    except OSError as error:
+        return "", unreadable(error)
+    except CrossbiasError as error:
+        return "", str(error)
+    return hashlib.sha256(content).hexdigest(), ""
+
+
+def copies(hashes: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Samples of one split that are in another one too, byte for byte.
+
+    Test splits may overlap each other on purpose; training and validation must not overlap
+    anything.
+
+    Args:
+        hashes: For each split, the hash of each sample by its name.
+    """
+    warnings = []
+    for split in ("train", "validation"):
+        known = {digest: name for name, digest in hashes.get(split, {}).items()}
+        for other, entries in hashes.items():
+            if other in ("train", split):
+                continue
+            same = [(known[digest], name) for name, digest in entries.items() if digest in known]
+            if same:
+                examples = some([f"{one} = {two}" for one, two in same])
+                warnings.append(
+                    f"{len(same):,} samples of {other} are in {split} too: {'; '.join(examples)}"
+                )
+    return warnings
+
+
+def some(texts: Iterable[str]) -> list[str]:
+    """The first texts, and how many more there are."""
+    texts = list(texts)
+    more = len(texts) - LISTED
+    return [*texts[:LISTED], f"and {more:,} more"] if more > 0 else texts

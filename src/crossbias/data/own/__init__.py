@@ -1,0 +1,1 @@
+"""The reader's own data: folders, tables, Hugging Face, torch data sets."""

@@ -1,0 +1,122 @@
+"""``hf:PATH``: a Hugging Face data set on disk."""
+
+import importlib.util
+import io
+from collections.abc import Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+from torch import Tensor
+
+from crossbias.data.images.decoding import read_items
+from crossbias.data.images.encoded import Item
+from crossbias.data.mapping import cache_folder
+from crossbias.data.own.table import Table
+from crossbias.data.own.table_files import as_text
+from crossbias.data.own.table_source import TableSource
+from crossbias.errors import CrossbiasError
+
+_SAVED = ("dataset_dict.json", "state.json")  # either is written by save_to_disk
+
+
+class HuggingFace(TableSource):
+    """What ``save_to_disk`` of ``datasets`` wrote, or a folder of Parquet files.
+
+    It needs one column of images. Class labels are taken by their names. Several splits are
+    found in the column ``split``, which a data set with one split may have of its own.
+    """
+
+    name: ClassVar[str] = "hf"
+    summary: ClassVar[str] = "a Hugging Face data set on disk: hf:PATH"
+
+    @cached_property
+    def table(self) -> Table:
+        """The columns of all splits but the images."""
+        parts, places = self._parts, self._places
+        image = self._image
+        names = [name for name in next(iter(parts.values())).column_names if name != image]
+        columns = {
+            name: [text for part in parts.values() for text in _texts(part, name)] for name in names
+        }
+        if set(parts) != {""}:
+            columns["split"] = [split for split, _ in places]
+        where = [f"{self.path} {split} row {row + 1}".replace("  ", " ") for split, row in places]
+        return Table(self.path, columns, where)
+
+    def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
+        """The images of some rows, from the cache."""
+        items = []
+        for number in rows:
+            split, row = self._places[number]
+            part = self._parts[split]
+            items.append(
+                Item(
+                    # The fingerprint changes with every change of the data set.
+                    repr((part._fingerprint, row)),
+                    f"{self.table.where[number]}: the image",
+                    partial(_opened, part, self._image, row),
+                )
+            )
+        return read_items(items, self.fitted(), progress=self.progress)
+
+    @cached_property
+    def _parts(self) -> dict[str, Any]:
+        """The splits by name; one without a name if there are none."""
+        if importlib.util.find_spec("datasets") is None:
+            raise CrossbiasError(
+                f"reading {self.title} needs datasets: pip install 'crossbias[huggingface]'"
+            )
+        import datasets
+
+        if not self.path or not Path(self.path).is_dir():
+            raise CrossbiasError(f"{self.path!r} is not a folder; name yours as hf:PATH")
+        saved = any((Path(self.path) / name).exists() for name in _SAVED)
+        if not saved and not any(Path(self.path).rglob("*.parquet")):
+            raise CrossbiasError(
+                f"{self.path} holds neither what save_to_disk of datasets writes nor Parquet files"
+            )
+        try:
+            if saved:
+                found = datasets.load_from_disk(self.path)
+            else:
+                own = str(cache_folder() / "huggingface")
+                found = datasets.load_dataset("parquet", data_dir=self.path, cache_dir=own)
+        except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
+            raise CrossbiasError(f"datasets cannot read {self.path}: {error}") from error
+        return dict(found) if isinstance(found, datasets.DatasetDict) else {"": found}
+
+    @cached_property
+    def _places(self) -> list[tuple[str, int]]:
+        """Split and row of every row of the table."""
+        return [(split, row) for split, part in self._parts.items() for row in range(len(part))]
+
+    @cached_property
+    def _image(self) -> str:
+        """The column of images."""
+        import datasets
+
+        features = next(iter(self._parts.values())).features
+        found = [name for name, kind in features.items() if isinstance(kind, datasets.Image)]
+        if len(found) != 1:
+            raise CrossbiasError(
+                f"{self.title} needs one column of images, and has {len(found)} "
+                f"({', '.join(found) or 'its columns: ' + ', '.join(features)})"
+            )
+        return str(found[0])
+
+
+def _texts(part: Any, name: str) -> list[str]:
+    """A column as text; numbers of classes as their names."""
+    kind, cells = part.features[name], part.data.column(name).to_pylist()
+    if hasattr(kind, "int2str"):
+        return ["" if cell is None or cell < 0 else kind.int2str(cell) for cell in cells]
+    return [as_text(cell) for cell in cells]
+
+
+def _opened(part: Any, image: str, row: int) -> BinaryIO:
+    """The encoded image of one row."""
+    cell = part.data.column(image)[row].as_py()
+    if cell is None or cell["bytes"] is None:
+        raise CrossbiasError("is not in the data set; save it again with its images embedded")
+    return io.BytesIO(cell["bytes"])

@@ -1,0 +1,152 @@
+"""``folder:PATH``: image files with a table of labels, or a folder for each class."""
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from crossbias.data.images.decoding import read_images
+from crossbias.data.own.labels import SPLIT_COLUMN, SPLIT_NAMES
+from crossbias.data.own.paths import files_inside
+from crossbias.data.own.table import Table
+from crossbias.data.own.table_files import read_table
+from crossbias.data.own.table_source import TableSource
+from crossbias.errors import CrossbiasError
+from crossbias.parameters import Count, Fraction
+
+
+class Folder(TableSource):
+    """Images in a folder, labeled by a table or by the folders they are in.
+
+    With ``labels``, each row of the table names an image in the folder. Without, the images of
+    a class are in a folder with its name, ``PATH/CLASS/...``, or ``PATH/SPLIT/CLASS/...`` where
+    one of the splits is ``train``; the target is ``class`` then.
+
+    Args:
+        path: The folder.
+        labels: A ``.csv``, ``.tsv`` or ``.parquet`` file, in the working folder or in ``path``.
+        file: Column of the images' names, relative to ``path``.
+        target: Column of the classes.
+        bias: Column of the bias; several with commas between them are taken as one.
+        attributes: Further columns to report by.
+        split_by: Column of the splits; where there is none, splits are made.
+        validation: Fraction of a ``validation`` split that is made.
+        test: Fraction of a ``test`` split that is made.
+        size: Side of the images.
+        fit: ``crop`` keeps their shape and cuts to the middle square, ``squash`` does not.
+        channels: 3, or 1 for grey.
+    """
+
+    name: ClassVar[str] = "folder"
+    summary: ClassVar[str] = "your own images: folder:PATH with labels=TABLE, or a folder a class"
+
+    def __init__(
+        self,
+        *,
+        path: str = "",
+        labels: str | None = None,
+        file: str = "file",
+        target: str | None = None,
+        bias: str | None = None,
+        attributes: tuple[str, ...] = (),
+        split_by: str = SPLIT_COLUMN,
+        validation: Fraction = 0.1,
+        test: Fraction = 0.2,
+        size: Count = 224,
+        fit: Literal["crop", "squash"] = "crop",
+        channels: Literal[1, 3] = 3,
+    ) -> None:
+        super().__init__(
+            path=path, target=target, bias=bias, attributes=attributes, split_by=split_by,
+            validation=validation, test=test, size=size, fit=fit, channels=channels,
+        )  # fmt: skip
+        self.labels = labels
+        self.file = file
+        if labels is None and target is None:
+            self.target = "class"
+
+    @cached_property
+    def table(self) -> Table:
+        """All rows, with a column of files that are all there, each once."""
+        if not self.path or not Path(self.path).is_dir():
+            raise CrossbiasError(f"{self.path!r} is not a folder; name yours as folder:PATH")
+        table = self._listed() if self.labels is None else read_table(self._labels_file())
+        seen: dict[str, int] = {}
+        for row, name in enumerate(table.column(self.file)):
+            if (first := seen.setdefault(os.path.normpath(name), row)) != row:
+                raise CrossbiasError(
+                    f"{table.where[row]} names {name}, and so does {table.where[first]}; "
+                    f"an image may have one row only"
+                )
+        return table
+
+    def files(
+        self, split: str, *, root: Path | str | None = None, seed: int = 0
+    ) -> Sequence[Path] | None:
+        """The image file behind each sample of a split."""
+        return [self.all_files[row] for row in self.rows(split, seed=seed)]
+
+    @cached_property
+    def all_files(self) -> list[Path]:
+        """The image of every row."""
+        return files_inside(Path(self.path), self.table.column(self.file), self.titles)
+
+    def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
+        """The images of some rows, from the cache."""
+        return read_images(
+            [self.all_files[row] for row in rows],
+            self.fitted(),
+            names=[self.titles[row] for row in rows],
+            progress=self.progress,
+        )
+
+    @cached_property
+    def titles(self) -> list[str]:
+        """What to call every image in messages."""
+        names = self.table.column(self.file)
+        if self.labels is None:
+            return [os.path.join(self.path, name) for name in names]
+        rows = zip(self.table.where, names, strict=True)
+        return [f"{where}: {name or 'no file'}" for where, name in rows]
+
+    def _labels_file(self) -> Path:
+        given = Path(self.labels or "")
+        beside = Path(self.path) / given
+        if not given.exists() and not beside.exists():
+            raise CrossbiasError(f"there is no table of labels {given}, nor {beside}")
+        return given if given.exists() else beside
+
+    def _listed(self) -> Table:
+        """The table that folders for each class stand for."""
+        found = [Path(name) for name in sorted(_files(self.path))]
+        first = {file.parts[0] for file in found}
+        by_split = bool(first & {"train", "training"}) and first <= SPLIT_NAMES.keys()
+        names = (SPLIT_COLUMN, "class") if by_split else ("class",)
+        for file in found:
+            if len(file.parts) <= len(names):
+                raise CrossbiasError(
+                    f"{self.path}: {file} is in no folder of a class; pass the table of labels "
+                    f"(--labels), or lay the images out as {'/'.join(names).upper()}/IMAGE"
+                )
+        columns = {name: [file.parts[at] for file in found] for at, name in enumerate(names)}
+        files = [file.as_posix() for file in found]
+        if not files:
+            raise CrossbiasError(f"{self.path} has no files in it")
+        return Table(self.path, {self.file: files} | columns, files)
+
+
+def _files(top: str) -> Iterator[str]:
+    """All files below a folder, relative to it, but hidden ones."""
+    for folder, inner, files in os.walk(top):
+        inner[:] = [name for name in inner if not name.startswith(".")]
+        for name in inner:
+            if os.path.islink(os.path.join(folder, name)):
+                raise CrossbiasError(
+                    f"{os.path.join(folder, name)} is a link to a folder; copy the images there"
+                )
+        for name in files:
+            if not name.startswith("."):
+                yield os.path.relpath(os.path.join(folder, name), top)

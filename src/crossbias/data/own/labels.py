@@ -1,0 +1,168 @@
+"""What the columns of a table mean for a data set: target, bias, further attributes, splits."""
+
+import logging
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+from crossbias.data.assignment import shuffled
+from crossbias.data.dataset import BiasedDataset
+from crossbias.data.own.table import Encoded, Table, is_missing
+from crossbias.errors import CrossbiasError
+from crossbias.seeds import generator_for
+
+SPLIT_NAMES: Final = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("validation", "val", "valid", "dev"), "validation"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+"""What splits are commonly called, in small letters; any other name is a test split's own."""
+
+SPLIT_COLUMN: Final = "split"
+"""Column of the splits unless another is named; only this one may be absent."""
+
+_LISTED = 10
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of every row of a table.
+
+    Args:
+        target: Classes.
+        attributes: By name, values.
+        bias: The attribute that is the bias, if any.
+    """
+
+    target: Encoded
+    attributes: dict[str, Encoded]
+    bias: str | None
+
+    @classmethod
+    def of(
+        cls, table: Table, *, target: str, bias: str | None, attributes: Sequence[str]
+    ) -> "Labels":
+        """Read them from a table.
+
+        Args:
+            table: Where from.
+            target: Column of the classes.
+            bias: Column of the bias, or several with commas between them; each of them is an
+                attribute as well.
+            attributes: Further columns.
+        """
+        parts = [name.strip() for name in bias.split(",")] if bias else []
+        found = {name: table.encoded(name) for name in (*parts, *attributes)}
+        if bias:
+            bias = ",".join(parts)
+            found[bias] = _of_two(table.combined(parts), bias, table)
+        return cls(_complete(table, target), found, bias or None)
+
+    def groups(self) -> list[tuple[int, int]]:
+        """The (target, bias) pair of every row; the bias is ``UNKNOWN`` where there is none."""
+        targets = self.target.numbers
+        biases = self.attributes[self.bias].numbers if self.bias else targets * 0 - 1
+        return list(zip(targets.tolist(), biases.tolist(), strict=True))
+
+
+def splits_of(
+    table: Table, labels: Labels, *, column: str, fractions: dict[str, float], seed: int
+) -> list[str]:
+    """The split of every row: what a column says, if there is such a column, else by fraction."""
+    if column not in table.columns and column in ("", SPLIT_COLUMN):
+        return split_by_fraction(labels.groups(), fractions, seed=seed)
+    cells = [SPLIT_NAMES.get(cell.lower(), cell) for cell in table.column(column)]
+    _refuse_missing(table, column, [row for row, cell in enumerate(cells) if is_missing(cell)])
+    if "train" not in cells:
+        raise CrossbiasError(
+            f"{table.name}: {column} is never 'train'; it is {', '.join(sorted(set(cells))[:5])}; "
+            f"name another column of splits, or none to have them made: split_by="
+        )
+    return cells
+
+
+def without_conflicts(data: BiasedDataset) -> list[str]:
+    """Classes without a conflicting sample: nothing there tells target and bias apart."""
+    counts = data.counts()
+    conflicting = (counts * ~data.alignment()).sum(1)
+    return [
+        name
+        for name, known, other in zip(data.classes, counts.sum(1), conflicting, strict=True)
+        if known and not other
+    ]
+
+
+def report_missing_conflicts(data: BiasedDataset) -> None:
+    """Warn of classes without a conflicting sample."""
+    if alone := without_conflicts(data):
+        _logger.warning(
+            "%s %s: no sample of %s conflicts with its usual %s; methods that weigh or pair "
+            "conflicting samples have none of these classes",
+            data.name, data.split, ", ".join(alone), data.bias,
+        )  # fmt: skip
+
+
+def _complete(table: Table, target: str) -> Encoded:
+    """A column of classes, with a value in every row."""
+    found = _of_two(table.encoded(target), target, table)
+    _refuse_missing(table, target, (found.numbers < 0).nonzero().flatten().tolist())
+    return found
+
+
+def _of_two(encoded: Encoded, name: str, table: Table) -> Encoded:
+    if len(encoded.values) < 2:
+        raise CrossbiasError(
+            f"{table.name}: {name} has {len(encoded.values)} value"
+            f"{'s' if not encoded.values else f', {encoded.values[0]!r},'} and needs two or more; "
+            f"name another column, or write the value of the other rows too"
+        )
+    return encoded
+
+
+def _refuse_missing(table: Table, name: str, rows: list[int]) -> None:
+    if rows:
+        listed = ", ".join(table.where[row] for row in rows[:_LISTED])
+        more = f" and {len(rows) - _LISTED:,} more" if len(rows) > _LISTED else ""
+        raise CrossbiasError(
+            f"{name} is missing in {len(rows):,} of {len(table.where):,} rows ({listed}{more}); "
+            f"write it, or take the rows out"
+        )
+
+
+def split_by_fraction(
+    groups: Sequence[Hashable], fractions: Mapping[str, float], *, seed: int
+) -> list[str]:
+    """A split for every sample; every split has its fraction of every group, up to rounding.
+
+    Samples are dealt out group by group, each to the split that is furthest behind, so that
+    groups of one or two samples do not all round to the same split.
+
+    Args:
+        groups: The group of each sample, such as (target, bias).
+        fractions: Of each split, with sum 1.
+        seed: Of which samples go where.
+
+    >>> split_by_fraction("aaaabbbb", {"train": 0.75, "test": 0.25}, seed=0).count("test")
+    2
+    """
+    if min(fractions.values()) < 0 or not math.isclose(sum(fractions.values()), 1):
+        raise CrossbiasError(f"fractions of the splits must have the sum 1, got {dict(fractions)}")
+    members: dict[Hashable, list[int]] = {}
+    for row, group in enumerate(groups):
+        members.setdefault(group, []).append(row)
+    generator = generator_for(seed, "splits")
+    order = [
+        row for rows in members.values() for row in shuffled(torch.tensor(rows), generator).tolist()
+    ]
+    found = [""] * len(groups)
+    behind = dict.fromkeys(fractions, 0.0)
+    for row in order:
+        for split, fraction in fractions.items():
+            behind[split] += fraction
+        found[row] = max(behind, key=lambda split: behind[split])
+        behind[found[row]] -= 1
+    return found

@@ -1,0 +1,50 @@
+"""Paths that a table names: inside its folder, and nowhere else."""
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from crossbias.data.images.encoded import UnusableImages
+
+
+def files_inside(
+    folder: Path, names: Sequence[str], labels: Sequence[str], *, present: bool = True
+) -> list[Path]:
+    """Files by their names relative to a folder, which they must not leave.
+
+    Args:
+        folder: Of the images.
+        names: Of the files.
+        labels: What to call each in messages.
+        present: Refuse names without a file too, so that those of all splits are found at once;
+            else whoever reads them does.
+
+    Raises:
+        UnusableImages: A name is empty or absolute, goes up, is a link or passes one that leads
+            out of the folder, or there is no such file.
+    """
+    # Folders are few and files are many: a folder is looked up once.
+    real = cache(os.path.realpath)
+    home = os.path.join(real(folder), "")  # ends in a separator
+
+    def reason(name: str) -> str | None:
+        if not name or "\0" in name:
+            return "is not the name of a file"
+        if PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor:
+            return "is absolute; write it relative to the folder of the images"
+        if ".." in PureWindowsPath(name).parts:  # parts between either kind of slash
+            return "leaves the folder of the images; move the file into it"
+        path = folder / name
+        if path.is_symlink():
+            found = os.path.realpath(path)
+        else:
+            found = os.path.join(real(path.parent), path.name)
+        if not found.startswith(home):
+            return "is a link out of the folder of the images; copy the file into it"
+        return "is missing" if present and not os.path.isfile(path) else None
+
+    reasons = {row: why for row, name in enumerate(names) if (why := reason(name)) is not None}
+    if reasons:
+        raise UnusableImages(reasons, labels)
+    return [folder / name for name in names]

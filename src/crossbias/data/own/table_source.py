@@ -1,0 +1,146 @@
+"""A person's own images with a table of labels, as splits of a data set."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from torch import Tensor
+
+from crossbias.data.dataset import BiasedDataset
+from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit
+from crossbias.data.own.labels import SPLIT_COLUMN, Labels, report_missing_conflicts, splits_of
+from crossbias.data.own.table import Table
+from crossbias.data.source import Source
+from crossbias.errors import CrossbiasError
+from crossbias.parameters import Count, Fraction
+
+
+class TableSource(Source):
+    """A table of labels and an image for each of its rows.
+
+    Args:
+        path: Where the data lies.
+        target: Column of the classes.
+        bias: Column of the bias; several with commas between them are taken as one. Its value
+            may be missing.
+        attributes: Further columns to report by.
+        split_by: Column of the splits, one of which is ``train``; where there is no such column,
+            splits are made at random, with the data's seed, and alike in every group.
+        validation: Fraction of a ``validation`` split that is made.
+        test: Fraction of a ``test`` split that is made.
+        size: Side of the images.
+        fit: ``crop`` keeps their shape and cuts to the middle square, ``squash`` does not.
+        channels: 3, or 1 for grey.
+    """
+
+    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
+    network: ClassVar[str] = "resnet18"
+
+    def __init__(
+        self,
+        *,
+        path: str = "",
+        target: str | None = None,
+        bias: str | None = None,
+        attributes: tuple[str, ...] = (),
+        split_by: str = SPLIT_COLUMN,
+        validation: Fraction = 0.1,
+        test: Fraction = 0.2,
+        size: Count = 224,
+        fit: Literal["crop", "squash"] = "crop",
+        channels: Literal[1, 3] = 3,
+    ) -> None:
+        self.path = path
+        self.target = target
+        self.bias = bias
+        self.attributes = attributes
+        self.split_by = split_by
+        self.validation = validation
+        self.test = test
+        self.size = size
+        self.fit = fit
+        self.channels = channels
+
+    @cached_property
+    @abstractmethod
+    def table(self) -> Table:
+        """All rows of all splits."""
+
+    @abstractmethod
+    def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
+        """The images of some rows of the table, and their digest."""
+
+    @property
+    def title(self) -> str:
+        """The name under which ``load`` finds this data again."""
+        return f"{self.name}:{self.path}"
+
+    @property
+    def available_splits(self) -> tuple[str, ...]:
+        """Those of the table, or those with a fraction."""
+        found = set(splits_of(self.table, self._labels, **self._splitting, seed=0))
+        first = [split for split in ("train", "validation") if split in found]
+        return (*first, *sorted(found - set(first)))
+
+    def options(self) -> dict[str, Any]:
+        """The constructor's keywords, without the path, which is in the name."""
+        return {name: value for name, value in super().options().items() if name != "path"}
+
+    def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
+        """One split; ``root`` plays no part, the path says where the data lies."""
+        rows = self.rows(split, seed=seed)
+        data = self.assembled(split, rows, *self.images(rows))
+        if split == "train" and data.bias:
+            report_missing_conflicts(data)
+        return data
+
+    def assembled(self, split: str, rows: list[int], inputs: Tensor, digest: str) -> BiasedDataset:
+        """Pixels and labels of some rows of the table as one data set."""
+        labels, grey = self._labels, self.channels == 1
+        return BiasedDataset(
+            inputs=inputs,
+            digest=digest,
+            targets=labels.target.numbers[rows],
+            classes=labels.target.values,
+            attributes={name: column.numbers[rows] for name, column in labels.attributes.items()},
+            values={name: column.values for name, column in labels.attributes.items()},
+            bias=labels.bias,
+            name=self.title,
+            split=split,
+            mean=(sum(IMAGENET_MEAN) / 3,) if grey else IMAGENET_MEAN,
+            std=(sum(IMAGENET_STD) / 3,) if grey else IMAGENET_STD,
+        )
+
+    def rows(self, split: str, *, seed: int) -> list[int]:
+        """Which rows of the table are in a split."""
+        splits = splits_of(self.table, self._labels, **self._splitting, seed=seed)
+        return [row for row, found in enumerate(splits) if found == split]
+
+    def fitted(self) -> Fit:
+        """How the images become pixels."""
+        return Fit(self.size, self.fit, self.channels)
+
+    @cached_property
+    def _labels(self) -> Labels:
+        if self.target is None:
+            raise CrossbiasError(
+                f"{self.title} needs the column to learn: --target on the command line, target= "
+                f"in Python; the columns of {self.table.name} are: {', '.join(self.table.columns)}"
+            )
+        return Labels.of(self.table, target=self.target, bias=self.bias, attributes=self.attributes)
+
+    @property
+    def _splitting(self) -> dict[str, Any]:
+        train = 1 - self.validation - self.test
+        if train <= 0:
+            raise CrossbiasError(
+                f"validation ({self.validation:g}) and test ({self.test:g}) leave nothing of "
+                f"{self.title} to train on; their sum must be below 1"
+            )
+        made = {"train": train, "validation": self.validation, "test": self.test}
+        return {
+            "column": self.split_by,
+            "fractions": {name: fraction for name, fraction in made.items() if fraction},
+        }

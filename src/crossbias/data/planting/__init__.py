@@ -1,0 +1,1 @@
+"""Shortcuts planted into any images."""

@@ -1,0 +1,78 @@
+"""A planted data set as a folder of images and a table, for `folder:` or any other program."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+from PIL import Image
+
+from crossbias.data.dataset import BiasedDataset
+from crossbias.data.planting.planted_cues import Cue
+from crossbias.data.planting.planting import plant
+from crossbias.data.source import Source
+from crossbias.errors import CrossbiasError
+from crossbias.parameters import closest
+
+
+def write_planted(
+    source: Source,
+    load: Callable[[str], BiasedDataset],
+    out: Path,
+    *,
+    cue: str,
+    rho: float,
+    seed: int,
+) -> tuple[int, tuple[int, ...]]:
+    """Plant a cue into every split and write PNG images; ``labels.csv`` is written last.
+
+    Args:
+        source: Whose splits.
+        load: Gives one of them by name.
+        out: Folder to make.
+        cue: A kind of cue.
+        rho: Its strength in training and validation; test splits have it as often with every
+            class.
+        seed: Decides which images conflict.
+
+    Returns:
+        Number of images, and the shape of one, (channels, height, width).
+    """
+    if cue not in get_args(Cue):
+        raise CrossbiasError(
+            f"there is no cue {cue!r}{closest(cue, get_args(Cue))}; "
+            f"there are: {', '.join(get_args(Cue))}"
+        )
+    if out.exists():
+        raise CrossbiasError(f"{out} exists already; name a folder that does not")
+    rows: list[list[str]] = []
+    header: list[str] = []
+    shape: tuple[int, ...] = ()
+    for split in source.available_splits:
+        data = load(split)
+        strength = rho if split in ("train", "validation") else 1 / data.num_classes
+        planted = plant(data, bias=cue, rho=strength, seed=seed)  # type: ignore[arg-type]
+        header = ["file", "split", "target", *planted.attributes]
+        rows += _write_split(planted, out)
+        shape = tuple(planted.inputs.shape[1:])
+    with open(out / "labels.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+    return len(rows), shape
+
+
+def _write_split(data: BiasedDataset, out: Path) -> list[list[str]]:
+    folder = out / data.split
+    folder.mkdir(parents=True)
+    rows = []
+    for row, pixels in enumerate(data.inputs):
+        name = f"{data.split}/{row:06d}.png"
+        channels_last = pixels.permute(1, 2, 0).contiguous().numpy()
+        Image.fromarray(channels_last.squeeze()).save(out / name)
+        values = [
+            data.values[attribute][int(column[row])] if int(column[row]) >= 0 else ""
+            for attribute, column in data.attributes.items()
+        ]
+        rows.append([name, data.split, data.classes[int(data.targets[row])], *values])
+    return rows

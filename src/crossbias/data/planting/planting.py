@@ -1,0 +1,75 @@
+"""Planting: a controlled shortcut in any image data set."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from crossbias.data.assignment import biased_values
+from crossbias.data.dataset import BiasedDataset
+from crossbias.data.planting.planted_cues import Cue, plant_values
+from crossbias.errors import CrossbiasError
+from crossbias.parameters import Fraction, convert
+from crossbias.seeds import generator_for
+
+
+def plant(dataset: BiasedDataset, *, bias: Cue, rho: float, seed: int = 0) -> BiasedDataset:
+    """The same images with a cue that goes along with the class, which becomes the bias.
+
+    The cue has one value for each class. Everything else stays: targets, other attributes,
+    indices. The test split of an experiment takes another ``rho``: one over the number of classes
+    makes the cue useless there.
+
+    Args:
+        dataset: Images of two or more classes, without an attribute named like the cue.
+        bias: The kind of cue, see ``plant_values``; also the new attribute's name.
+        rho: Of the n images of a class, floor(n * rho + 1/2) carry the class's own value; the
+            others have each of the other values equally often, up to one.
+        seed: Decides which images conflict. Each split has its own draws.
+
+    >>> images = torch.zeros(20, 3, 8, 8, dtype=torch.uint8)
+    >>> data = BiasedDataset(inputs=images, targets=torch.arange(20) % 2)
+    >>> planted = plant(data, bias="patch", rho=0.9)
+    >>> planted.bias, planted.counts().tolist()
+    ('patch', [[9, 1], [1, 9]])
+    """
+    rho = convert(rho, Fraction, "rho of the planted bias")
+    if dataset.num_classes < 2:
+        raise CrossbiasError(f"{dataset.name} has one class only: nothing can go along with it")
+    values = biased_values(
+        dataset.targets,
+        values=dataset.num_classes,
+        rho=rho,
+        generator=generator_for(seed, "planting", bias, dataset.split),
+    )
+    planted = replant(dataset, values, bias=bias)
+    return replace(planted, origin={**dataset.origin, "planted": [bias, rho, seed]})
+
+
+def replant(dataset: BiasedDataset, values: Tensor, *, bias: Cue) -> BiasedDataset:
+    """The same images with the cue of the given values, as for a counterfactual test.
+
+    Args:
+        dataset: As it was before anything was planted: a cue cannot be taken out again.
+        values: ``(n,)`` the value that each image shows.
+        bias: The kind of cue.
+
+    Raises:
+        CrossbiasError: There is such an attribute already, or the images are not fit for it.
+    """
+    if bias in dataset.attributes:
+        raise CrossbiasError(
+            f"{dataset.name} has an attribute {bias!r} already; plant into the data set as it was "
+            f"before, or choose another cue"
+        )
+    count = dataset.num_classes
+    return replace(
+        dataset,
+        inputs=plant_values(dataset.inputs, values, bias=bias, num_values=count),
+        attributes={**dataset.attributes, bias: values},
+        bias=bias,
+        values={**dataset.values, bias: tuple(f"{bias} {number}" for number in range(count))},
+        alignments={**dataset.alignments, bias: torch.eye(count, dtype=torch.bool)},
+        origin={**dataset.origin, "planted": [bias]},
+        digest="",
+    )

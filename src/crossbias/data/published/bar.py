@@ -1,0 +1,117 @@
+"""Biased Action Recognition: six actions, each photographed at its typical place."""
+
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+import torch
+from torch import Tensor
+
+from crossbias.data.published.listing import (
+    CIFAR_MEAN,
+    CIFAR_STD,
+    ImageSource,
+    Listing,
+    images_in,
+    numbers_in_name,
+)
+from crossbias.errors import CrossbiasError
+from crossbias.types import UNKNOWN
+
+ACTIONS: Final = ("climbing", "diving", "fishing", "racing", "throwing", "vaulting")
+
+ALIGNED, CONFLICTING = 0, 1
+
+TRAINING: Final = (326, 520, 163, 336, 317, 279)
+TEST: Final = (105, 159, 42, 132, 85, 131)
+"""Images of each action in the original release."""
+
+
+class BAR(ImageSource):
+    """Biased Action Recognition (LfF), original or with BiasEnsemble's severities.
+
+    What the place of an image is was never published. The attribute ``setting`` says only whether
+    an image is known to be of the class's typical place: in the original release nothing is known
+    of a training image, and all test images conflict.
+
+    Args:
+        severity: ``original``, or the percentage of conflicting training images in the release
+            of BiasEnsemble, which has a validation split too.
+    """
+
+    name: ClassVar[str] = "bar"
+    summary: ClassVar[str] = "six actions at their typical places; tested at others"
+    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
+    folder: ClassVar[str] = "bar"
+    home: ClassVar[str] = "the repositories of LfF (original) or BiasEnsemble (severities)"
+    augment: ClassVar[tuple[str, ...]] = ("crop(4)", "flip")
+    mean: ClassVar[tuple[float, ...]] = CIFAR_MEAN
+    std: ClassVar[tuple[float, ...]] = CIFAR_STD
+
+    def __init__(self, *, severity: Literal["original", "1", "5"] = "original") -> None:
+        self.severity = severity
+
+    @property
+    def available_splits(self) -> tuple[str, ...]:
+        """The original release has no validation split."""
+        return ("train", "test") if self.severity == "original" else self.splits
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The actions."""
+        return ACTIONS
+
+    @property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """Whether an image is of its class's typical place."""
+        return {"setting": ("typical", "other")}
+
+    @property
+    def alignments(self) -> dict[str, Tensor]:
+        """A typical place is aligned in every class."""
+        return {"setting": torch.tensor([[True, False]] * len(ACTIONS))}
+
+    def published(self, split: str) -> dict[str, int]:
+        """Images of each action, of the original release."""
+        if self.severity != "original":
+            return {}
+        counts = TRAINING if split == "train" else TEST
+        return {"images": sum(counts)} | dict(zip(ACTIONS, counts, strict=True))
+
+    def listing(self, split: str, *, root: Path, seed: int) -> Listing:
+        """Labels are in the files' names."""
+        folder = root / self.folder
+        if self.severity == "original":
+            files = images_in(self.needed(folder / split))
+            setting = UNKNOWN if split == "train" else CONFLICTING
+            return Listing(
+                files, [_action(file) for file in files], {"setting": [setting] * len(files)}
+            )
+        return self._of_severity(split, folder)
+
+    def _of_severity(self, split: str, folder: Path) -> Listing:
+        if split == "train":
+            aligned = images_in(self.needed(folder / "train" / "align"), "*/*")
+            chosen = self.needed(folder / "train" / "conflict" / f"{self.severity}pct")
+            conflicting = images_in(chosen, "*/*")
+            settings = [ALIGNED] * len(aligned) + [CONFLICTING] * len(conflicting)
+            files = aligned + conflicting
+        else:
+            name = {"validation": "valid", "test": "test"}[split]
+            files = images_in(self.needed(folder / name), "*/*")
+            labels = [self._labels(file) for file in files]
+            settings = [ALIGNED if target == bias else CONFLICTING for target, bias in labels]
+        targets = [self._labels(file)[0] for file in files]
+        return Listing(files, targets, {"setting": settings})
+
+    def _labels(self, file: Path) -> tuple[int, int]:
+        return numbers_in_name(file, source=self.name, limits=(len(ACTIONS), len(ACTIONS)))
+
+
+def _action(file: Path) -> int:
+    """The class in a name such as ``pole vaulting_12.jpg``."""
+    action = file.stem.rpartition("_")[0].split()[-1:]
+    if not action or action[0] not in ACTIONS:
+        raise CrossbiasError(
+            f"bar: {file} is not named ACTION_NUMBER with one of the actions {', '.join(ACTIONS)}"
+        )
+    return ACTIONS.index(action[0])

@@ -1,0 +1,73 @@
+"""Biased FFHQ: age of a face, where the young are women and the old are men."""
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from crossbias.data.published.listing import (
+    CIFAR_MEAN,
+    CIFAR_STD,
+    ImageSource,
+    Listing,
+    images_in,
+    numbers_in_name,
+    on_the_diagonal,
+)
+
+
+class BFFHQ(ImageSource):
+    """Biased FFHQ (DisEnt, BiasEnsemble, IE): target age (10-29 or 40-59), bias gender.
+
+    ``test`` holds the conflicting images only, as all papers report it; ``test-all`` holds all.
+
+    Args:
+        severity: Percentage of conflicting training images.
+    """
+
+    name: ClassVar[str] = "bffhq"
+    summary: ClassVar[str] = "young women and old men; tested on the others"
+    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test", "test-all")
+    folder: ClassVar[str] = "bffhq"
+    home: ClassVar[str] = "the repository of BiasEnsemble (all severities) or DisEnt (0.5)"
+    augment: ClassVar[tuple[str, ...]] = ("crop(4)", "flip")
+    mean: ClassVar[tuple[float, ...]] = CIFAR_MEAN
+    std: ClassVar[tuple[float, ...]] = CIFAR_STD
+
+    def __init__(self, *, severity: Literal["0.5", "1", "2", "5"] = "0.5") -> None:
+        self.severity = severity
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Ages."""
+        return ("young", "old")
+
+    @property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """Genders."""
+        return {"gender": ("female", "male")}
+
+    @property
+    def alignments(self) -> dict[str, Tensor]:
+        """Young women, old men."""
+        return {"gender": on_the_diagonal(2)}
+
+    def listing(self, split: str, *, root: Path, seed: int) -> Listing:
+        """Labels are the two last numbers of the files' names."""
+        folder = root / self.folder
+        if split == "train":
+            severity = self.needed(folder / f"{self.severity}pct")
+            aligned = images_in(self.needed(severity / "align"), "*/*")
+            files = aligned + images_in(self.needed(severity / "conflict"), "*/*")
+        else:
+            name = "valid" if split == "validation" else "test"
+            files = images_in(self.needed(folder / name))
+        labels = [numbers_in_name(file, source=self.name, limits=(2, 2)) for file in files]
+        listing = Listing(
+            files, [target for target, _ in labels], {"gender": [bias for _, bias in labels]}
+        )
+        if split == "test":
+            listing = listing.subset(
+                row for row, (target, bias) in enumerate(labels) if target != bias
+            )
+        return listing

@@ -1,0 +1,115 @@
+"""Cartoon faces: hair color, where it goes along with face color."""
+
+import csv
+from pathlib import Path
+from typing import ClassVar, Final
+
+import torch
+from torch import Tensor
+
+from crossbias.data.assignment import shuffled
+from crossbias.data.images.decoding import Fit
+from crossbias.data.published.listing import ImageSource, Listing, images_in, on_the_diagonal
+from crossbias.errors import CrossbiasError
+from crossbias.parameters import PositiveFraction
+from crossbias.seeds import generator_for
+
+COLORS: Final = 4
+"""Classes of hair and of faces, each two neighboring of the first eight colors."""
+
+TEST, VALIDATION = 0.2, 0.1
+
+
+class Cartoon(ImageSource):
+    """Cartoon Set of PGD: hair color against face color, four of each.
+
+    Colors are merged two by two, as in the paper; those beyond the first eight are left out. A
+    fifth of all images is held out for the test splits. Of the rest, all aligned images are used
+    and as many conflicting ones as ``ratio`` asks for, each class its share; a tenth of that is
+    ``validation``. ``test`` is the held-out part; ``test-majority`` and ``test-minority`` are its
+    aligned and its conflicting images.
+
+    Args:
+        ratio: Fraction of training images that conflict.
+    """
+
+    name: ClassVar[str] = "cartoon"
+    summary: ClassVar[str] = "drawn faces: hair color against face color"
+    splits: ClassVar[tuple[str, ...]] = (
+        "train", "validation", "test", "test-majority", "test-minority",
+    )  # fmt: skip
+    folder: ClassVar[str] = "cartoonset10k"
+    home: ClassVar[str] = "the Cartoon Set page of Google (cartoonset10k)"
+    fit: ClassVar[Fit] = Fit(128, "squash")
+    augment: ClassVar[tuple[str, ...]] = (
+        "random-resized-crop(0.9,1.1)", "jitter(hue=0.05,saturation=0.05)", "rotate(10)",
+    )  # fmt: skip
+    mean: ClassVar[tuple[float, ...]] = (0.5,) * 3
+    std: ClassVar[tuple[float, ...]] = (0.5,) * 3
+    network: ClassVar[str] = "simple-convnet-2"
+
+    def __init__(self, *, ratio: PositiveFraction = 0.01) -> None:
+        self.ratio = ratio
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Pairs of hair colors."""
+        return tuple(f"hair {2 * color}-{2 * color + 1}" for color in range(COLORS))
+
+    @property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """Pairs of face colors."""
+        return {"face": tuple(f"face {2 * color}-{2 * color + 1}" for color in range(COLORS))}
+
+    @property
+    def alignments(self) -> dict[str, Tensor]:
+        """Equal numbers go together."""
+        return {"face": on_the_diagonal(COLORS)}
+
+    def listing(self, split: str, *, root: Path, seed: int) -> Listing:
+        """Colors are in the table beside each image."""
+        files = images_in(self.needed(root / self.folder), "**/*.png")
+        labels = torch.tensor([_colors(file) for file in files]).view(-1, 2)
+        rows = (labels < COLORS).all(1).nonzero().squeeze(1)
+        rows = self._rows_of(split, shuffled(rows, generator_for(seed, self.name)), labels)
+        everything = Listing(files, labels[:, 0].tolist(), {"face": labels[:, 1].tolist()})
+        return everything.subset(sorted(rows.tolist()))
+
+    def _rows_of(self, split: str, rows: Tensor, labels: Tensor) -> Tensor:
+        cut = round(TEST * len(rows))
+        held_out, rest = rows[:cut], rows[cut:]
+        if split.startswith("test"):
+            aligned = labels[held_out, 0] == labels[held_out, 1]
+            wanted = {"test-majority": aligned, "test-minority": ~aligned}
+            return held_out[wanted[split]] if split in wanted else held_out
+        chosen = torch.cat(
+            [self._biased(rest[labels[rest, 0] == c], labels) for c in range(COLORS)]
+        )
+        chosen = rest[torch.isin(rest, chosen)]  # in the random order again
+        cut = round(VALIDATION * len(chosen))
+        return chosen[:cut] if split == "validation" else chosen[cut:]
+
+    def _biased(self, rows: Tensor, labels: Tensor) -> Tensor:
+        """All aligned rows of one class, and conflicting ones at the ratio."""
+        aligned = labels[rows, 0] == labels[rows, 1]
+        wanted = round(float(aligned.sum()) * self.ratio / max(1 - self.ratio, 1e-9))
+        conflicting = rows[~aligned]
+        if wanted > len(conflicting):
+            raise CrossbiasError(
+                f"cartoon: ratio {self.ratio:g} needs {wanted} conflicting images of a class and "
+                f"{len(conflicting)} are there; choose a smaller ratio"
+            )
+        return torch.cat((rows[aligned], conflicting[:wanted]))
+
+
+def _colors(image: Path) -> tuple[int, int]:
+    """Merged hair and face color; lines of the table are: name, value, number of values."""
+    path = image.with_suffix(".csv")
+    try:
+        with open(path, newline="") as file:
+            table = {row[0]: int(row[1]) for row in csv.reader(file, skipinitialspace=True) if row}
+        return table["hair_color"] // 2, table["face_color"] // 2
+    except (OSError, ValueError, IndexError, KeyError) as error:
+        raise CrossbiasError(
+            f"cartoon: {path} must have the rows hair_color and face_color with a number ({error})"
+        ) from error

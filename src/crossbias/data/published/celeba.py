@@ -1,0 +1,137 @@
+"""CelebA: an attribute of a face that goes along with gender."""
+
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+import torch
+from torch import Tensor
+
+from crossbias.data.assignment import shuffled
+from crossbias.data.own.paths import files_inside
+from crossbias.data.published.listing import ImageSource, Listing
+from crossbias.errors import CrossbiasError
+from crossbias.seeds import generator_for
+
+BIAS: Final = "Male"
+PARTS: Final = "list_eval_partition.txt"
+PARTITION: Final = {"train": 0, "test": 1, "test-official": 2}
+SIZES: Final = {"train": 162_770, "test": 19_867, "test-official": 19_962}
+
+
+class CelebA(ImageSource):
+    """CelebA with two of its forty attributes: one to learn, and ``Male`` as the bias.
+
+    LfF and EnD test on the official validation part, and so does ``test``; LfF averages the
+    accuracies of its four groups (``unbiased``). EnD cuts every group to the size of the
+    smallest: ``test-balanced``. ``test-conflicting`` and ``test-balanced-conflicting`` hold the
+    conflicting groups of each; ``test-official`` is the official test part.
+
+    Args:
+        target: Attribute to learn; women have it more often than men.
+    """
+
+    name: ClassVar[str] = "celeba"
+    summary: ClassVar[str] = "faces: blond hair or heavy makeup against gender"
+    splits: ClassVar[tuple[str, ...]] = (
+        "train", "test", "test-conflicting", "test-balanced", "test-balanced-conflicting",
+        "test-official",
+    )  # fmt: skip
+    folder: ClassVar[str] = "celeba"
+    home: ClassVar[str] = "the CelebA project page of the Multimedia Laboratory, Hong Kong"
+
+    def __init__(self, *, target: Literal["Blond_Hair", "Heavy_Makeup"] = "Blond_Hair") -> None:
+        self.target = target
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Without and with the target attribute."""
+        return (f"not {self.target}", self.target)
+
+    @property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """Genders."""
+        return {BIAS: ("female", "male")}
+
+    @property
+    def alignments(self) -> dict[str, Tensor]:
+        """Women with the target attribute, men without."""
+        return {BIAS: torch.tensor([[False, True], [True, False]])}
+
+    def published(self, split: str) -> dict[str, int]:
+        """Sizes of the official parts, and the groups of one that is in the literature."""
+        counts = {"images": SIZES[split]} if split in SIZES else {}
+        if (split, self.target) == ("test", "Heavy_Makeup"):
+            names = [
+                f"{group} / {gender}" for group in self.classes for gender in ("female", "male")
+            ]
+            counts |= dict(zip(names, (3667, 8449, 7742, 9), strict=True))
+        return counts
+
+    def listing(self, split: str, *, root: Path, seed: int) -> Listing:
+        """Labels and parts come from the two official lists."""
+        folder = root / self.folder
+        part = PARTITION.get(split, PARTITION["test"])
+        files = _files_of_part(self.needed(folder / PARTS), part)
+        columns = _columns(
+            self.needed(folder / "list_attr_celeba.txt"), (self.target, BIAS), set(files)
+        )
+        images = self.needed(folder / "img_align_celeba")
+        listing = Listing(
+            files_inside(images, files, [f"{PARTS}: {file}" for file in files], present=False),
+            [columns[file][0] for file in files],
+            {BIAS: [columns[file][1] for file in files]},
+        )
+        return self._of_split(listing, split, seed)
+
+    def _of_split(self, listing: Listing, split: str, seed: int) -> Listing:
+        targets, biases = torch.tensor(listing.targets), torch.tensor(listing.attributes[BIAS])
+        if "balanced" in split:
+            rows = _as_many_of_each(2 * targets + biases, seed)
+            listing, targets, biases = listing.subset(rows), targets[rows], biases[rows]
+        if split.endswith("conflicting"):  # men with the target attribute, women without
+            listing = listing.subset((targets == biases).nonzero().squeeze(1).tolist())
+        return listing
+
+
+def _as_many_of_each(groups: Tensor, seed: int) -> list[int]:
+    """Rows of a random choice in which every group that occurs is as large as the smallest."""
+    generator = generator_for(seed, "celeba", "balanced")
+    present = sorted(set(groups.tolist()))
+    smallest = min(int((groups == group).sum()) for group in present)
+    chosen = [
+        shuffled((groups == group).nonzero().squeeze(1), generator)[:smallest] for group in present
+    ]
+    return sorted(torch.cat(chosen).tolist())
+
+
+def _files_of_part(path: Path, part: int) -> list[str]:
+    found = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match line.split():
+            case [name, "0" | "1" | "2" as its_part]:
+                found += [name] if int(its_part) == part else []
+            case [_, *_]:
+                raise CrossbiasError(
+                    f"{path} line {number} is {line!r}; it must be a file's name and 0, 1 or 2"
+                )
+    return found
+
+
+def _columns(path: Path, names: tuple[str, str], files: set[str]) -> dict[str, tuple[int, int]]:
+    """For each file, 1 where it has the attribute and 0 where not; the list says 1 and -1."""
+    _, header, *lines = [*path.read_text().splitlines(), "", ""]
+    known = header.split()
+    if absent := [name for name in names if name not in known]:
+        raise CrossbiasError(f"{path} has no column {absent[0]!r} in its second line")
+    first, second = (known.index(name) + 1 for name in names)
+    columns = {}
+    for number, row in enumerate((line.split() for line in lines), 3):
+        if row and (len(row) != len(known) + 1 or not {row[first], row[second]} <= {"1", "-1"}):
+            raise CrossbiasError(
+                f"{path} line {number} must have a file's name and {len(known)} times 1 or -1"
+            )
+        if row and row[0] in files:
+            columns[row[0]] = (int(row[first] == "1"), int(row[second] == "1"))
+    if missing := files - columns.keys():
+        raise CrossbiasError(f"{path} has no row of {len(missing)} images, such as {min(missing)}")
+    return columns

@@ -1,0 +1,101 @@
+"""Clips: eight frames of a folder of frames or of a video file."""
+
+import hashlib
+import importlib.util
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from PIL import Image
+
+from crossbias.data.mapping import cache_folder
+from crossbias.data.published.listing import images_in
+from crossbias.errors import CrossbiasError
+
+FRAMES: Final = 8
+STRIDE: Final = 8
+"""Eight frames, eight apart, at thirty frames a second (ReBias)."""
+
+
+def clip_files(clip: Path) -> list[Path]:
+    """The image files of a clip's eight frames; those of a video are decoded once and kept.
+
+    Raises:
+        CrossbiasError: The clip has no frames, or is neither a folder nor a video.
+    """
+    if clip.is_dir():
+        frames = images_in(clip)
+        if not frames:
+            raise CrossbiasError(f"the clip {clip} is a folder without image files")
+        return [frames[position] for position in middle(len(frames))]
+    return _frames_of_video(clip)
+
+
+def middle(length: int) -> list[int]:
+    """Positions of eight frames with a stride of eight around the middle of a clip.
+
+    A shorter clip is gone through more slowly, so that the frames are always eight and in order.
+
+    >>> middle(100)
+    [21, 29, 37, 45, 53, 61, 69, 77]
+    >>> middle(4)
+    [0, 0, 1, 1, 2, 2, 3, 3]
+    """
+    span = (FRAMES - 1) * STRIDE
+    if length <= span:
+        return [position * length // FRAMES for position in range(FRAMES)]
+    first = (length - 1 - span) // 2
+    return [first + STRIDE * number for number in range(FRAMES)]
+
+
+def _frames_of_video(video: Path) -> list[Path]:
+    status = video.stat()
+    key = f"{video.absolute()} {status.st_size} {status.st_mtime_ns} {FRAMES} {STRIDE}"
+    folder = cache_folder() / "clips" / hashlib.sha256(key.encode()).hexdigest()[:32]
+    if not folder.is_dir():
+        _decode(video, folder)
+    return images_in(folder)
+
+
+def _decode(video: Path, folder: Path) -> None:
+    """Write the eight frames as PNG files; the folder appears when all of them are there."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
+        whole = Path(unfinished, "whole")
+        whole.mkdir()
+        for number, frame in enumerate(_chosen_frames(video)):
+            frame.save(whole / f"{number}.png")
+        try:
+            os.rename(whole, folder)
+        except OSError:  # another process was faster
+            if not folder.is_dir():
+                raise
+
+
+def _chosen_frames(video: Path) -> Iterator[Image.Image]:
+    """Two passes over the video, so that it is never in memory as a whole."""
+    length = sum(1 for _ in _decoded(video))
+    if not length:
+        raise CrossbiasError(f"the video {video} has no frames")
+    wanted = Counter(middle(length))
+    for position, frame in enumerate(_decoded(video)):
+        if position in wanted:
+            yield from [frame.to_image()] * wanted[position]
+
+
+def _decoded(video: Path) -> Iterator[Any]:
+    if importlib.util.find_spec("av") is None:
+        raise CrossbiasError(
+            f"reading the video {video} needs PyAV: pip install 'crossbias[video]'; "
+            f"or give each clip as a folder of frames"
+        )
+    import av
+
+    try:
+        with av.open(str(video)) as container:
+            yield from container.decode(video=0)
+    except (av.FFmpegError, IndexError) as error:
+        raise CrossbiasError(f"{video} cannot be read as a video: {error}") from error

@@ -1,0 +1,143 @@
+"""Chest X-rays: COVID-19 against where the image comes from."""
+
+from collections import Counter
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+from urllib.parse import urlparse
+
+import torch
+
+from crossbias.data.assignment import shuffled
+from crossbias.data.images.decoding import Fit
+from crossbias.data.own.paths import files_inside
+from crossbias.data.own.table_files import read_table
+from crossbias.data.published.listing import ImageSource, Listing, images_in
+from crossbias.seeds import generator_for
+
+HOSTS: Final = ("radiopaedia.org", "www.eurorad.org", "github.com", "www.sirm.org",
+                "www.sciencedirect.com")  # fmt: skip
+"""Sources with forty images or more; all others are one value, ``other``."""
+
+UNDECIDED: Final = ("", "todo", "Unknown")
+"""Findings that say neither yes nor no; these images are left out."""
+
+CORDA: Final = ("CDSS", "SLG")
+CORDA_SIZES: Final = {
+    "negative / CDSS": 150, "negative / SLG": 322, "positive / CDSS": 297, "positive / SLG": 129,
+}  # fmt: skip
+
+TEST, VALIDATION = 0.3, 0.1
+
+
+class CovidCXR(ImageSource):
+    """Chest X-rays with the target COVID-19 and the bias source (EnD 4.2.3).
+
+    30 % of each (finding, source) group are ``test``, 10 % of the rest ``validation``. Where
+    patients are known, all images of a patient are in one split, and the shares are of patients.
+
+    Args:
+        collection: ``cohen`` is the public collection with metadata.csv, whose source is the host
+            an image was taken from; ``corda`` is two hospitals, one with mostly positive and one
+            with mostly negative patients.
+    """
+
+    name: ClassVar[str] = "covid-cxr"
+    summary: ClassVar[str] = "chest X-rays: COVID-19 against the source of the image"
+    folder: ClassVar[str] = "covid-cxr"
+    home: ClassVar[str] = "the covid-chestxray-dataset repository, or the CORDA archive"
+    fit: ClassVar[Fit] = Fit(256, "crop", channels=1)
+    crop: ClassVar[int] = 224
+    augment: ClassVar[tuple[str, ...]] = ("random-resized-crop(0.8,1)", "flip")
+    mean: ClassVar[tuple[float, ...]] = (0.5,)
+    std: ClassVar[tuple[float, ...]] = (0.25,)
+
+    def __init__(self, *, collection: Literal["cohen", "corda"] = "cohen") -> None:
+        self.collection = collection
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Whether the patient has COVID-19."""
+        return ("negative", "positive")
+
+    @property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """Sources."""
+        return {"source": (*HOSTS, "other") if self.collection == "cohen" else CORDA}
+
+    def listing(self, split: str, *, root: Path, seed: int) -> Listing:
+        """One split; where an image goes depends on the seed and on its patient."""
+        folder = root / self.folder
+        read = self._cohen if self.collection == "cohen" else self._corda
+        listing, patients = read(folder)
+        groups = list(zip(listing.targets, listing.attributes["source"], strict=True))
+        splits = split_by_patient(patients, groups, seed)
+        return listing.subset(row for row, found in enumerate(splits) if found == split)
+
+    def _cohen(self, folder: Path) -> tuple[Listing, list[str]]:
+        table = read_table(self.needed(folder / "metadata.csv"))
+        patients, findings, folders, names, urls = (
+            table.column(name) for name in ("patientid", "finding", "folder", "filename", "url")
+        )
+        decided = [row for row, finding in enumerate(findings) if finding not in UNDECIDED]
+        unique = {names[row]: row for row in decided}.values()  # some files are listed twice
+        paths = [f"{folders[row]}/{names[row]}" for row in unique]
+        titles = [f"{table.where[row]}: {names[row]}" for row in unique]
+        listing = Listing(
+            files_inside(folder, paths, titles, present=False),
+            [int("COVID-19" in findings[row]) for row in unique],
+            {"source": [_host(urls[row]) for row in unique]},
+        )
+        return listing, [patients[row] for row in unique]
+
+    def _corda(self, folder: Path) -> tuple[Listing, list[str]]:
+        rows = [
+            (file, target, source)
+            for source, hospital in enumerate(CORDA)
+            for target, finding in enumerate(self.classes)
+            for file in images_in(self.needed(folder / "corda" / hospital / finding))
+        ]
+        listing = Listing(
+            [file for file, _, _ in rows],
+            [target for _, target, _ in rows],
+            {"source": [source for _, _, source in rows]},
+        )
+        return listing, [str(row) for row in range(len(rows))]  # every image is its own patient
+
+    def published(self, split: str) -> dict[str, int]:
+        """Images of CORDA in a split, by group."""
+        if self.collection == "cohen":
+            return {}
+        sizes = {name: _shares(count)[split] for name, count in CORDA_SIZES.items()}
+        return {"images": sum(sizes.values())} | sizes
+
+
+def split_by_patient(patients: list[str], groups: list[tuple[int, int]], seed: int) -> list[str]:
+    """A split for each image, the same for all images of a patient.
+
+    A patient counts to the group of most of their images. Of each group's patients, in random
+    order, 30 % are ``test`` and 10 % of the others ``validation``.
+    """
+    seen: dict[str, Counter[tuple[int, int]]] = {}
+    for patient, group in zip(patients, groups, strict=True):
+        seen.setdefault(patient, Counter())[group] += 1
+    members: dict[tuple[int, int], list[str]] = {}
+    for patient, counts in seen.items():
+        members.setdefault(counts.most_common(1)[0][0], []).append(patient)
+    found: dict[str, str] = {}
+    for group, names in sorted(members.items()):
+        generator = generator_for(seed, "covid-cxr", "split", *group)
+        order = shuffled(torch.arange(len(names)), generator).tolist()
+        labels = [split for split, count in _shares(len(names)).items() for _ in range(count)]
+        found |= {names[row]: label for row, label in zip(order, labels, strict=True)}
+    return [found[patient] for patient in patients]
+
+
+def _shares(count: int) -> dict[str, int]:
+    test = round(TEST * count)
+    validation = round(VALIDATION * (count - test))
+    return {"test": test, "validation": validation, "train": count - test - validation}
+
+
+def _host(url: str) -> int:
+    host = urlparse(url).netloc
+    return HOSTS.index(host) if host in HOSTS else len(HOSTS)

@@ -1,0 +1,103 @@
+"""Dogs and cats: bright dogs and dark cats, or the other way."""
+
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+import numpy as np
+from torch import Tensor
+
+from crossbias.data.published.listing import ImageSource, Listing, images_in, on_the_diagonal
+from crossbias.errors import CrossbiasError
+from crossbias.types import UNKNOWN
+
+ANIMALS: Final = ("cat", "dog")
+SHADES: Final = ("dark", "bright")
+SIZES: Final = {
+    ("cat", "bright"): 3086, ("dog", "bright"): 5299, ("cat", "dark"): 4748, ("dog", "dark"): 3652,
+}  # fmt: skip
+"""Images in the lists that the authors of LNL ship."""
+
+
+class DogsCats(ImageSource):
+    """Dogs and cats of LNL, from its lists of bright and dark animals.
+
+    ``test`` is Kaggle's unlabeled test part with the labels that LNL's oracle network gave it;
+    how bright its animals are is not known. ``test-other`` is the other training set.
+
+    Args:
+        training: ``TB1`` is dark cats and bright dogs, ``TB2`` bright cats and dark dogs.
+    """
+
+    name: ClassVar[str] = "dogs-cats"
+    summary: ClassVar[str] = "dark cats and bright dogs, or the other way"
+    splits: ClassVar[tuple[str, ...]] = ("train", "test", "test-other")
+    folder: ClassVar[str] = "dogs-cats"
+    home: ClassVar[str] = "Kaggle's Dogs vs. Cats (images) and the repository of LNL (lists)"
+
+    def __init__(self, *, training: Literal["TB1", "TB2"] = "TB1") -> None:
+        self.training = training
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Animals."""
+        return ANIMALS
+
+    @property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """How bright the animal is."""
+        return {"shade": SHADES}
+
+    @property
+    def alignments(self) -> dict[str, Tensor]:
+        """What is in the training set."""
+        table = on_the_diagonal(2)
+        return {"shade": table if self.training == "TB1" else ~table}
+
+    def published(self, split: str) -> dict[str, int]:
+        """Counts of the lists."""
+        if split == "test":
+            return {"images": 12_500}
+        groups = {
+            f"{animal} / {shade}": SIZES[animal, shade] for animal, shade in self._groups(split)
+        }
+        return {"images": sum(groups.values())} | groups
+
+    def listing(self, split: str, *, root: Path, seed: int) -> Listing:
+        """Animals are in the files' names, shades in the lists, test labels in an array."""
+        folder = root / self.folder
+        if split == "test":
+            return self._test(folder)
+        rows = [
+            (folder / "train" / name, ANIMALS.index(animal), SHADES.index(shade))
+            for animal, shade in self._groups(split)
+            for name in _names(self.needed(folder / f"list_{shade}.txt"), animal)
+        ]
+        return Listing(
+            [file for file, _, _ in rows],
+            [target for _, target, _ in rows],
+            {"shade": [shade for _, _, shade in rows]},
+        )
+
+    def _groups(self, split: str) -> list[tuple[str, str]]:
+        straight = (self.training == "TB1") == (split == "train")
+        return list(zip(ANIMALS, SHADES if straight else SHADES[::-1], strict=True))
+
+    def _test(self, folder: Path) -> Listing:
+        files = images_in(self.needed(folder / "test"))
+        if strange := [file for file in files if not file.stem.isdecimal()]:
+            raise CrossbiasError(f"{self.name}: {strange[0]} is not named by a number")
+        files.sort(key=lambda file: int(file.stem))
+        path = self.needed(folder / "test_result.npy")
+        try:
+            labels = np.load(path, allow_pickle=False).astype(np.int64).ravel()
+        except (OSError, ValueError, EOFError) as error:
+            raise CrossbiasError(f"{path} is not an array of numbers: {error}") from error
+        if len(labels) != len(files):
+            raise CrossbiasError(f"{path} has {len(labels)} labels for {len(files)} test images")
+        return Listing(files, labels.tolist(), {"shade": [UNKNOWN] * len(files)})
+
+
+def _names(path: Path, animal: str) -> list[str]:
+    """The names of one animal, such as ``dog.12.jpg``; a folder before them is left out."""
+    lines = (Path(line.strip()).name for line in path.read_text().splitlines())
+    return [name for name in lines if name.startswith(f"{animal}.")]

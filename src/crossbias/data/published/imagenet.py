@@ -1,0 +1,143 @@
+"""Nine super-classes of ImageNet, tested on ImageNet-A, ImageNet-C and by texture clusters."""
+
+import csv
+from pathlib import Path
+from typing import ClassVar, Final
+
+from crossbias.data.images.decoding import Fit
+from crossbias.data.published.listing import ImageSource, Listing, images_in
+from crossbias.errors import CrossbiasError
+from crossbias.types import UNKNOWN
+
+SYNSETS: Final = {
+    "dog": ("n02085620", "n02099601", "n02106550", "n02106662", "n02110958"),
+    "cat": ("n02123045", "n02123159", "n02123394", "n02123597", "n02124075"),
+    "frog": ("n01641577", "n01644373", "n01644900"),
+    "turtle": ("n01664065", "n01665541", "n01667114", "n01667778", "n01669191"),
+    "bird": ("n01819313", "n01820546", "n01833805", "n01843383", "n01847000"),
+    "monkey": ("n02486410", "n02487347", "n02488291", "n02488702", "n02492035"),
+    "fish": ("n02607072", "n02640242", "n02641379", "n02643566", "n02655020"),
+    "crab": ("n01978287", "n01978455", "n01980166", "n01981276"),
+    "insect": ("n02174001", "n02177972", "n02190166", "n02206856", "n02219486"),
+}
+"""The 42 classes of ImageNet that ReBias merges into nine, in its order."""
+
+CORRUPTIONS: Final = (
+    "gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", "glass_blur", "motion_blur",
+    "zoom_blur", "snow", "frost", "fog", "brightness", "contrast", "elastic_transform",
+    "pixelate", "jpeg_compression",
+)  # fmt: skip
+CORRUPTED: Final = tuple(
+    f"test-c-{name}-{severity}" for name in CORRUPTIONS for severity in range(1, 6)
+)
+"""Test splits of ImageNet-C, five severities of each corruption."""
+
+CLUSTERINGS: Final = 3
+CLUSTERS: Final = 9
+
+_VALIDATION_IMAGES = 50  # of each class in ImageNet's validation part
+
+
+class ImageNet9(ImageSource):
+    """9-class ImageNet (ReBias), with its three kinds of test.
+
+    ``test`` is ImageNet's validation part, ``test-a`` ImageNet-A, ``test-c-NAME-SEVERITY`` one
+    corruption of ImageNet-C. The attributes ``texture-1`` to ``texture-3`` of ``test`` are three
+    clusterings of its images by texture; cell accuracies over (class, cluster) are the paper's
+    unbiased accuracy.
+
+    Args:
+        clusters: A CSV file with the columns file, texture-1, texture-2, texture-3, where a file
+            is named as in the validation folder (``n02085620/ILSVRC2012_val_00000011.JPEG``).
+            ``write_texture_clusters`` makes one. Without it the textures are not known.
+        imagenet_a: Whether to test on ImageNet-A.
+        imagenet_c: Whether to test on the 75 splits of ImageNet-C.
+    """
+
+    name: ClassVar[str] = "imagenet-9"
+    summary: ClassVar[str] = "nine super-classes of ImageNet; texture, ImageNet-A and ImageNet-C"
+    splits: ClassVar[tuple[str, ...]] = ("train", "test", "test-a", *CORRUPTED)
+    folder: ClassVar[str] = "imagenet"
+    home: ClassVar[str] = "ILSVRC 2012, and the repositories of ImageNet-A and ImageNet-C"
+    fit: ClassVar[Fit] = Fit(256, "crop")
+    crop: ClassVar[int] = 224
+    augment: ClassVar[tuple[str, ...]] = ("random-resized-crop(0.08,1)", "flip")
+
+    def __init__(
+        self, *, clusters: str = "", imagenet_a: bool = False, imagenet_c: bool = False
+    ) -> None:
+        self.clusters = clusters
+        self.imagenet_a = imagenet_a
+        self.imagenet_c = imagenet_c
+
+    @property
+    def available_splits(self) -> tuple[str, ...]:
+        """Without the test sets that were not asked for."""
+        return tuple(
+            split
+            for split in self.splits
+            if (self.imagenet_a or split != "test-a")
+            and (self.imagenet_c or not split.startswith("test-c-"))
+        )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The nine."""
+        return tuple(SYNSETS)
+
+    @property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """Clusters of each clustering."""
+        names = tuple(str(cluster) for cluster in range(CLUSTERS))
+        return {f"texture-{number}": names for number in range(1, CLUSTERINGS + 1)}
+
+    def published(self, split: str) -> dict[str, int]:
+        """Images of ImageNet's validation part."""
+        if split != "test":
+            return {}
+        sizes = {name: _VALIDATION_IMAGES * len(synsets) for name, synsets in SYNSETS.items()}
+        return {"images": sum(sizes.values())} | sizes
+
+    def listing(self, split: str, *, root: Path, seed: int) -> Listing:
+        """Classes are folders named by synset."""
+        folder = self.needed(root / _folder_of(split))
+        rows = [
+            (file, target)
+            for target, synsets in enumerate(SYNSETS.values())
+            for synset in synsets
+            for file in images_in(folder / synset)
+        ]
+        files, targets = [file for file, _ in rows], [target for _, target in rows]
+        known = self._known_clusters() if split == "test" else {}
+        unknown = (UNKNOWN,) * CLUSTERINGS
+        found = [known.get(file.relative_to(folder).as_posix(), unknown) for file in files]
+        columns = {name: [row[i] for row in found] for i, name in enumerate(self.values)}
+        return Listing(files, targets, columns)
+
+    def _known_clusters(self) -> dict[str, tuple[int, ...]]:
+        if not self.clusters:
+            return {}
+        path = self.needed(Path(self.clusters))
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file))
+        try:
+            return {
+                row["file"]: tuple(_cluster(row[name], path) for name in self.values)
+                for row in rows
+            }
+        except KeyError as error:
+            columns = ", ".join(("file", *self.values))
+            raise CrossbiasError(f"{path} has no column {error}; it needs {columns}") from error
+
+
+def _folder_of(split: str) -> str:
+    if split.startswith("test-c-"):
+        name, _, severity = split.removeprefix("test-c-").rpartition("-")
+        return f"imagenet-c/{name}/{severity}"
+    return {"train": "imagenet/train", "test": "imagenet/val", "test-a": "imagenet-a"}[split]
+
+
+def _cluster(text: str, path: Path) -> int:
+    if text.isdecimal() and int(text) < CLUSTERS:
+        return int(text)
+    raise CrossbiasError(f"{path}: a cluster is a number below {CLUSTERS}, not {text!r}")

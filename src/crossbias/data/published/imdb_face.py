@@ -1,0 +1,145 @@
+"""IMDB Face: age and gender, where one goes along with the other."""
+
+import pickle
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+from torch import Tensor
+
+from crossbias.data.own.paths import files_inside
+from crossbias.data.published.listing import ImageSource, Listing, on_the_diagonal
+from crossbias.errors import CrossbiasError
+
+GENDERS: Final = ("female", "male")
+AGES: Final = ("0-29", "40+")
+SIZES: Final = {"EB1": 36_004, "EB2": 16_800, "test": 13_129}
+
+
+class IMDBFace(ImageSource):
+    """IMDB Face of LNL: young women and old men (EB1), or old women and young men (EB2).
+
+    Only faces of at most 29 or at least 40 years are used, as in the paper, so that age has two
+    values; how the paper bins age where it is the target is not stated. ``test-other`` is the
+    other training set.
+
+    Args:
+        training: Which extreme bias to train on.
+        target: What to learn; the other one is the bias.
+    """
+
+    name: ClassVar[str] = "imdb-face"
+    summary: ClassVar[str] = "young women and old men, or the other way; age or gender"
+    splits: ClassVar[tuple[str, ...]] = ("train", "test", "test-other")
+    folder: ClassVar[str] = "imdb-face"
+    home: ClassVar[str] = "the IMDB-WIKI project (images) and the repository of LNL (labels)"
+
+    def __init__(
+        self,
+        *,
+        training: Literal["EB1", "EB2"] = "EB1",
+        target: Literal["gender", "age"] = "gender",
+    ) -> None:
+        self.training = training
+        self.target = target
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Of the target."""
+        return GENDERS if self.target == "gender" else AGES
+
+    @property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """Of the other one."""
+        return {"age": AGES} if self.target == "gender" else {"gender": GENDERS}
+
+    @property
+    def alignments(self) -> dict[str, Tensor]:
+        """What is in the training set; the first of each go together in EB1."""
+        table = on_the_diagonal(2)
+        name = next(iter(self.values))
+        return {name: table if self.training == "EB1" else ~table}
+
+    def published(self, split: str) -> dict[str, int]:
+        """Sizes in the paper."""
+        return {"images": SIZES["test" if split == "test" else self._set(split)]}
+
+    def listing(self, split: str, *, root: Path, seed: int) -> Listing:
+        """Ages, genders and the split are in two pickled arrays, read without running code."""
+        folder = root / self.folder
+        labels = read_pickled_array(self.needed(folder / "imdb_age_gender.npy"))
+        parts = read_pickled_array(self.needed(folder / "imdb_split.npy"))
+        names = parts["test_list" if split == "test" else "train_list"]
+        rows = [
+            (_text(name), int(age >= 40), gender)
+            for name in names
+            for age, gender in [_age_and_gender(labels, name)]
+            if age <= 29 or age >= 40
+        ]
+        if split != "test":
+            together = self._set(split) == "EB1"
+            rows = [row for row in rows if (row[1] == row[2]) == together]
+        ages, genders = [age for _, age, _ in rows], [gender for _, _, gender in rows]
+        targets, biases = (genders, ages) if self.target == "gender" else (ages, genders)
+        used = [name for name, _, _ in rows]
+        titles = [f"imdb_split.npy: {name}" for name in used]
+        files = files_inside(folder / "imdb_crop", used, titles, present=False)
+        return Listing(files, targets, {next(iter(self.values)): biases})
+
+    def _set(self, split: str) -> str:
+        other = {"EB1": "EB2", "EB2": "EB1"}[self.training]
+        return self.training if split == "train" else other
+
+
+def _age_and_gender(labels: dict[Any, Any], name: str | bytes) -> tuple[int, int]:
+    text = _text(name)
+    row = labels.get(text, labels.get(text.encode()))
+    if row is None:
+        raise CrossbiasError(f"imdb-face: imdb_age_gender.npy has no row of {text}")
+    named = {_text(key): value for key, value in row.items()}
+    return int(named["age"]), int(named["gender"])
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+_ALLOWED: Final = frozenset({
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy.core.multiarray", "scalar"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "scalar"),
+    ("_codecs", "encode"),
+})  # fmt: skip
+"""What numbers, texts, lists and dictionaries in an array need, and nothing that acts."""
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _ALLOWED:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+
+
+def read_pickled_array(path: Path) -> dict[Any, Any]:
+    """The dictionary in a ``.npy`` file that was saved as an array of one object.
+
+    Raises:
+        CrossbiasError: The file is none, or holds anything but plain values.
+    """
+    try:
+        with open(path, "rb") as file:
+            version = np.lib.format.read_magic(file)
+            read = {(1, 0): np.lib.format.read_array_header_1_0}
+            read[2, 0] = np.lib.format.read_array_header_2_0
+            shape, _, dtype = read[version](file)
+            if not dtype.hasobject or shape != ():
+                raise CrossbiasError(f"{path} holds numbers, not one dictionary")
+            value = _Unpickler(file, encoding="latin1").load().item()
+    except (OSError, ValueError, KeyError, EOFError, pickle.UnpicklingError) as error:
+        raise CrossbiasError(f"cannot read {path} safely: {error}") from error
+    if not isinstance(value, dict):
+        raise CrossbiasError(f"{path} holds a {type(value).__name__}, not a dictionary")
+    return value

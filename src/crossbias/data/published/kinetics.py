@@ -1,0 +1,88 @@
+"""Kinetics-10 and Mimetics-10: actions in their usual scenes, and mimed without them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Final
+
+from crossbias.data.dataset import BiasedDataset
+from crossbias.data.images.decoding import Fit, read_images
+from crossbias.data.published.clips import FRAMES, clip_files
+from crossbias.data.published.listing import ImageSource, Listing
+from crossbias.errors import CrossbiasError
+
+ACTIONS: Final = (
+    "canoeing or kayaking", "climbing a rope", "driving car", "golf driving", "opening bottle",
+    "playing piano", "playing volleyball", "shooting goal (soccer)", "surfing water", "writing",
+)  # fmt: skip
+"""Every fifth of Mimetics' fifty classes, in alphabetical order (ReBias)."""
+
+FOLDERS: Final = {
+    "train": "kinetics-10/train", "validation": "kinetics-10/validation", "test": "mimetics-10",
+}  # fmt: skip
+
+
+class Kinetics10(ImageSource):
+    """Ten actions of Kinetics (ReBias), tested on the same ten mimed without scene or object.
+
+    A clip is a folder of frames or a video file; eight frames are taken, eight frames apart, from
+    the middle of it. ``validation`` is Kinetics' own validation part, biased as the training
+    part; ``test`` is Mimetics.
+    """
+
+    name: ClassVar[str] = "kinetics-10"
+    summary: ClassVar[str] = "ten actions in their usual scenes; tested on mimes (Mimetics-10)"
+    folder: ClassVar[str] = "kinetics-10"
+    home: ClassVar[str] = "the Kinetics project (train, validation) and the Mimetics page (test)"
+    fit: ClassVar[Fit] = Fit(256, "crop")
+    crop: ClassVar[int] = 224
+    augment: ClassVar[tuple[str, ...]] = ("flip",)
+    mean: ClassVar[tuple[float, ...]] = (0.45,) * 3
+    std: ClassVar[tuple[float, ...]] = (0.225,) * 3
+    network: ClassVar[str] = "resnet18-3d"
+
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The actions."""
+        return ACTIONS
+
+    def listing(self, split: str, *, root: Path, seed: int) -> Listing:
+        """Clips in a folder for each action, spaces in its name written as such or as ``_``."""
+        folder = self.needed(root / FOLDERS[split])
+        clips = [
+            (clip, target)
+            for target, action in enumerate(ACTIONS)
+            for clip in sorted(_folder_of(folder, action).iterdir())
+            if not clip.name.startswith(".")
+        ]
+        return Listing([clip for clip, _ in clips], [target for _, target in clips])
+
+    def files(
+        self, split: str, *, root: Path | str | None = None, seed: int = 0
+    ) -> Sequence[Path] | None:
+        """A clip has no image file of its own."""
+        return None
+
+    def frames(self, file: Path) -> list[Path]:
+        """The eight frames of a clip."""
+        return clip_files(file)
+
+    def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
+        """Read the frames of every clip of one split."""
+        clips = self.listed(split, root=root, seed=seed)
+        frames = [frame for clip in clips.files for frame in self.frames(clip)]
+        images, digest = read_images(frames, self.fit, progress=self.progress)  # (n T, C, S, S)
+        inputs = images.view(-1, FRAMES, *images.shape[1:]).transpose(1, 2)  # (n, C, T, S, S)
+        return self.assembled(split, clips, inputs, digest)
+
+
+def _folder_of(folder: Path, action: str) -> Path:
+    candidates = (folder / action, folder / action.replace(" ", "_"))
+    found = next((path for path in candidates if path.is_dir()), None)
+    if found is None:
+        raise CrossbiasError(
+            f"kinetics-10: {folder} has no folder {action!r}; see its page in docs"
+        )
+    return found

@@ -1,0 +1,96 @@
+"""Waterbirds: birds of the water and of the land, mostly before their own background."""
+
+from pathlib import Path
+from typing import ClassVar, Final, Literal
+
+from torch import Tensor
+
+from crossbias.data.images.decoding import Fit
+from crossbias.data.own.paths import files_inside
+from crossbias.data.own.table_files import read_table
+from crossbias.data.published.listing import ImageSource, Listing, on_the_diagonal
+
+WATER_KINDS: Final = frozenset({
+    "albatross", "auklet", "cormorant", "frigatebird", "fulmar", "gull", "jaeger", "kittiwake",
+    "pelican", "puffin", "tern", "gadwall", "grebe", "mallard", "merganser", "guillemot", "loon",
+})  # fmt: skip
+"""Last word of the names of the species that are waterbirds, in CUB-200-2011."""
+
+PARTS: Final = {"train": "0", "validation": "1", "test": "2"}
+RELEASED: Final = {"train": (3498, 184, 56, 1057), "test": (2255, 2255, 642, 642)}
+"""Landbirds on land and water, waterbirds on land and water, as released."""
+
+
+class Waterbirds(ImageSource):
+    """Waterbirds (Sagawa et al.): the ready-made release, or one made by ``make_waterbirds``.
+
+    Args:
+        species: ``released`` takes the labels of metadata.csv. In the public release these count
+            three landbirds among the terns (EasTERN Towhee, WesTERN Meadowlark, WesTERN Wood
+            Pewee); ``exact`` takes the label from the species' name instead, which gives the
+            4600 and 1194 test images that IE states.
+    """
+
+    name: ClassVar[str] = "waterbirds"
+    summary: ClassVar[str] = "waterbirds and landbirds before water and land"
+    folder: ClassVar[str] = "waterbirds"
+    home: ClassVar[str] = "the repository of Group DRO, or crossbias.data.make_waterbirds"
+    fit: ClassVar[Fit] = Fit(256, "crop")
+    crop: ClassVar[int] = 224
+    augment: ClassVar[tuple[str, ...]] = ("random-resized-crop(0.7,1)", "flip")
+
+    def __init__(self, *, species: Literal["released", "exact"] = "released") -> None:
+        self.species = species
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Kinds of birds."""
+        return ("landbird", "waterbird")
+
+    @property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """Backgrounds."""
+        return {"place": ("land", "water")}
+
+    @property
+    def alignments(self) -> dict[str, Tensor]:
+        """Each bird before its own background."""
+        return {"place": on_the_diagonal(2)}
+
+    def published(self, split: str) -> dict[str, int]:
+        """Groups of the release; with exact species, the classes of its test split."""
+        if self.species == "exact":
+            return {"images": 5794, "landbird": 4600, "waterbird": 1194} if split == "test" else {}
+        if split not in RELEASED:
+            return {}
+        groups = [f"{bird} / {place}" for bird in self.classes for place in ("land", "water")]
+        counts = dict(zip(groups, RELEASED[split], strict=True))
+        return {"images": sum(counts.values())} | counts
+
+    def listing(self, split: str, *, root: Path, seed: int) -> Listing:
+        """Labels come from metadata.csv."""
+        folder = root / self.folder
+        table = read_table(self.needed(folder / "metadata.csv"))
+        names = table.column("img_filename")
+        titles = [f"{where}: {name}" for where, name in zip(table.where, names, strict=True)]
+        if self.species == "exact":
+            targets = [int(is_waterbird(Path(name).parent.name)) for name in names]
+        else:
+            targets = table.chosen("y", ("0", "1"))
+        everything = Listing(
+            files_inside(folder, names, titles, present=False),
+            targets,
+            {"place": table.chosen("place", ("0", "1"))},
+        )
+        parts = table.chosen("split", tuple(PARTS.values()))
+        wanted = list(PARTS).index(split)
+        return everything.subset(row for row, part in enumerate(parts) if part == wanted)
+
+
+def is_waterbird(species: str) -> bool:
+    """Whether a species of CUB-200-2011 is a waterbird, by the last word of its name.
+
+    >>> is_waterbird("141.Artic_Tern"), is_waterbird("021.Eastern_Towhee")
+    (True, False)
+    """
+    return species.replace(".", "_").rpartition("_")[2].lower() in WATER_KINDS

@@ -1,0 +1,95 @@
+"""Numbers and names as text: one way to write each, on the terminal, in files and on the page."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Final
+
+DASH: Final = "\N{EN DASH}"
+"""Stands between the limits of a range, and where there is no number."""
+
+
+def percent(value: float | None, *, decimals: int = 1) -> str:
+    """A proportion in percent, or a dash where there is none.
+
+    >>> percent(0.98765), percent(0.934, decimals=0), percent(None) == DASH
+    ('98.8%', '93%', True)
+    """
+    return DASH if value is None or math.isnan(value) else f"{100 * value:.{decimals}f}%"
+
+
+def percent_range(low: float, high: float) -> str:
+    """The limits of an interval, in percent.
+
+    >>> percent_range(0.40444, 0.6) == f"40.4{DASH}60.0%"
+    True
+    """
+    return f"{100 * low:.1f}{DASH}{100 * high:.1f}%"
+
+
+def count(number: int) -> str:
+    """A number of samples.
+
+    >>> count(60000)
+    '60,000'
+    """
+    return f"{number:,}"
+
+
+def p_value(p: float) -> str:
+    """A p-value.
+
+    >>> p_value(0.0421), p_value(0.00001)
+    ('p = 0.042', 'p < 0.001')
+    """
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def numbers_in_words(numbers: Mapping[str, float]) -> str:
+    """Named numbers in one line.
+
+    >>> numbers_in_words({"loss": 0.53217, "task": math.inf})
+    'loss 0.5322, task inf'
+    """
+    return ", ".join(
+        f"{name} {value:.4g}" if math.isfinite(value) else f"{name} {value}"
+        for name, value in numbers.items()
+    )
+
+
+def duration(seconds: float) -> str:
+    """A time span, as exact as one needs it.
+
+    >>> duration(4.21), duration(75), duration(7400)
+    ('4.2 s', '1 min 15 s', '2 h 3 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds) // 60
+    if minutes < 60:
+        return f"{minutes} min {round(seconds) % 60} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def short(name: str, length: int = 18) -> str:
+    """A name as a picture can show it: one line, nothing unprintable, not too long.
+
+    >>> short("a very long class name, really"), short("two   words")
+    ('a very long class…', 'two words')
+    """
+    line = " ".join(name.split())
+    shown = "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line
+    )
+    return shown if len(shown) <= length else shown[: length - 1] + "…"
+
+
+def markdown(text: object) -> str:
+    r"""Any text as Markdown that shows it as it is, in one line: a hostile name stays a name.
+
+    >>> print(markdown("a|b <i> *c*"))
+    a\|b &lt;i&gt; \*c\*
+    """
+    line = " ".join(str(text).split()).replace("&", "&amp;")
+    line = line.replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|#~$])", r"\\\1", line)

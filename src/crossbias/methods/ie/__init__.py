@@ -1,0 +1,133 @@
+"""IE: guide a network to what samples with and without the bias have in common."""
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import torch
+
+from crossbias.errors import CrossbiasError
+from crossbias.methods.bias_ensemble import divided, ensemble_certainty, in_words
+from crossbias.methods.ie.bias_negatives import Partners
+from crossbias.methods.ie.guidance_maps import save_guidance_maps
+from crossbias.methods.ie.guided_training import GuidedTraining, in_steps
+from crossbias.networks.network import Network
+from crossbias.parameters import Count, Fraction, NonNegative, Positive, PositiveFraction
+from crossbias.train.method import Method
+
+if TYPE_CHECKING:
+    from crossbias.train.run import Run
+
+
+class IE(Method):
+    """Intrinsic feature enhancement (Park et al., CVPR 2024), Algorithm 1.
+
+    Briefly trained biased networks divide the training set (BiasEnsemble): what they are certain
+    of is aligned, what they get wrong are candidates for bias-negative samples. A biased network
+    f_b learns the aligned ones; candidates on which its loss rises are bias-negative. The network
+    f_d is trained on samples weighted by how much harder they are for f_b, and, after a while,
+    each with a bias-negative partner of its class: where the two have features in common that the
+    partner relies on and the sample does not, the sample's features are enhanced, and f_d is
+    trained towards them.
+
+    Lengths below 1 are fractions of the configured training, others numbers of steps. The paper
+    is silent on ``alpha_score``, ``tau``, ``empty`` and ``detach``; its supplement was not to be
+    had.
+
+    Args:
+        members: Networks in the ensemble; 5 in BiasEnsemble.
+        ensemble_length: Of each member's training; 1000 of 50000 steps in BiasEnsemble.
+        q: Of the ensemble's generalized cross-entropy; .7 in BiasEnsemble.
+        confidence: Probability above which a member is certain; .99 in BiasEnsemble.
+        reference_start: T1, after which a sample's loss becomes its reference; 1000 of 50000.
+        guidance_start: T2, when guidance starts; 10000 of 50000. Without guidance the method is
+            LfF with BiasEnsemble.
+        alpha_loss: alpha_l of eq. 1, weight of a new loss in the averages of both networks'
+            losses; .3 in LfF, whose sample weight is made of them too.
+        alpha_score: alpha_s of eq. 2, weight of a new value in the bias-negative score.
+        tau: Amplification in eq. 5; the weight of a feature lies between 1 and 2 to the tau.
+        lambda_sim: Weight of eq. 9 in eq. 11; .1 in the paper.
+        partners: Where partners come from: ``negative`` is D^BN, ``candidates`` and ``all`` are
+            the comparisons of Table 3.
+        empty: What to do with a class none of whose candidates is bias-negative: ``skip`` trains
+            its samples as before T2, ``candidates`` draws from all of its candidates.
+        score_weights: Weight eqs. 9 and 12 by the partner's score; false is a row of Table 3.
+        guidance_loss: Use eq. 11; false is a row of Table 3.
+        negative_loss: Use eq. 12; false is a row of Table 3.
+        detach: Let no gradient flow into the guidance of eq. 9. It then is a target that moves
+            away as the features grow towards it, and they may grow without end.
+        explained: The class that explanation maps are of: the ``target`` as in the paper, or the
+            ``prediction``.
+    """
+
+    paper: ClassVar[str] = "IE (CVPR 2024)"
+
+    def __init__(
+        self,
+        *,
+        members: Count = 5,
+        ensemble_length: Positive = 0.02,
+        q: PositiveFraction = 0.7,
+        confidence: Fraction = 0.99,
+        reference_start: NonNegative = 0.02,
+        guidance_start: NonNegative = 0.2,
+        alpha_loss: PositiveFraction = 0.3,
+        alpha_score: PositiveFraction = 0.3,
+        tau: NonNegative = 1.0,
+        lambda_sim: NonNegative = 0.1,
+        partners: Partners = "negative",
+        empty: Literal["skip", "candidates"] = "skip",
+        score_weights: bool = True,
+        guidance_loss: bool = True,
+        negative_loss: bool = True,
+        detach: bool = False,
+        explained: Literal["target", "prediction"] = "target",
+    ) -> None:
+        self.members = members
+        self.ensemble_length = ensemble_length
+        self.q = q
+        self.confidence = confidence
+        self.reference_start = reference_start
+        self.guidance_start = guidance_start
+        self.alpha_loss = alpha_loss
+        self.alpha_score = alpha_score
+        self.tau = tau
+        self.lambda_sim = lambda_sim
+        self.partners = partners
+        self.empty = empty
+        self.score_weights = score_weights
+        self.guidance_loss = guidance_loss
+        self.negative_loss = negative_loss
+        self.detach = detach
+        self.explained = explained
+
+    def fit(self, run: "Run") -> Network:
+        """Ensemble, division of the data, training with guidance, maps of some pairs."""
+        self._check(run)
+        steps = max(1, in_steps(self.ensemble_length, run.steps))
+        certainty = ensemble_certainty(run, members=self.members, steps=steps, q=self.q)
+        division = divided(certainty, run.data, confidence=self.confidence)
+        run.progress.note(in_words(division, run.data))
+        training = GuidedTraining(options=self, division=division)
+        network = run.train(training)
+        save_guidance_maps(run, network, training.telling_pairs(), tau=self.tau)
+        return network
+
+    def _check(self, run: "Run") -> None:
+        """Refuse what cannot work before anything is trained."""
+        if in_steps(self.reference_start, run.steps) > in_steps(self.guidance_start, run.steps):
+            raise CrossbiasError(
+                f"IE: reference_start {self.reference_start:g} is after guidance_start "
+                f"{self.guidance_start:g}; partners are chosen by a score that starts with the "
+                f"reference, so let the reference start first"
+            )
+        output = run.preview()
+        maps, features = output.maps, output.features.float()
+        if maps is None or maps.ndim != 4:
+            found = "gives none"
+        elif torch.allclose(maps.float().mean((2, 3)), features, rtol=0.02, atol=0.02):
+            return
+        else:
+            found = "pools them in another way"
+        raise CrossbiasError(
+            f"IE needs a network whose features are the average of spatial maps, and this one "
+            f"{found}; use a convolutional one, such as convnet or resnet18"
+        )

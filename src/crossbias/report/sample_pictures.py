@@ -1,0 +1,125 @@
+"""Sample pictures, and what each run took them for."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from crossbias.report.overlay import overlay, png
+from crossbias.runs.read import FinishedRun
+from crossbias.types import UNKNOWN
+
+SHOWN = 6
+"""Pictures shown of each kind."""
+
+
+class Answer(NamedTuple):
+    """What one run took a picture for, and where it found evidence for the true class."""
+
+    name: str
+    right: bool
+    probability: float
+    map: str  # a data: address, empty where the run has no map of the picture
+
+
+class Picture(NamedTuple):
+    """One picture, what it is, and each run's answer, None where the run has none."""
+
+    source: str  # a data: address
+    target: str
+    bias: str  # empty where not known
+    answers: list[Answer | None]
+
+
+def sample_pictures(runs: Sequence[FinishedRun]) -> dict[str, list[Picture]]:
+    """Pictures of the test split by kind: aligned, conflicting, and those of unknown bias.
+
+    The first run that stored pictures provides them.
+    """
+    provider = next((run for run in runs if _stored(run)), runs[0])
+    kinds: dict[str, list[tuple[Tensor, int]]] = {"aligned": [], "conflicting": [], "unknown": []}
+    for picture, row in _stored(provider):
+        kinds[_kind(provider, row)].append((picture, row))
+    return {
+        kind: [_picture(runs, provider, *found) for found in _varied(provider, stored)]
+        for kind, stored in kinds.items()
+        if stored
+    }
+
+
+def without_maps(names: Sequence[str], runs: Sequence[FinishedRun]) -> list[str]:
+    """Names of the runs that kept no map of any picture."""
+    views = [run.views.get(run.split) for run in runs]
+    return [
+        name for name, view in zip(names, views, strict=True) if view is None or view.maps is None
+    ]
+
+
+def _stored(run: FinishedRun) -> list[tuple[Tensor, int]]:
+    """The run's pictures of the test split, each with its row."""
+    found = run.predictions.get(run.split)
+    if found is None or found.pictures is None or found.picture_rows is None:
+        return []
+    return list(zip(found.pictures, found.picture_rows.tolist(), strict=True))
+
+
+def _target(run: FinishedRun, row: int) -> int:
+    return int(run.predictions[run.split].target[row])
+
+
+def _bias(run: FinishedRun, row: int) -> int:
+    column = run.predictions[run.split].attributes.get(run.bias or "")
+    return UNKNOWN if run.bias is None or column is None else int(column[row])
+
+
+def _kind(run: FinishedRun, row: int) -> str:
+    bias = _bias(run, row)
+    if bias == UNKNOWN:
+        return "unknown"
+    return "aligned" if run.test.aligned_groups[_target(run, row)][bias] else "conflicting"
+
+
+def _varied(run: FinishedRun, stored: Sequence[tuple[Tensor, int]]) -> list[tuple[Tensor, int]]:
+    """A few of the pictures, each of the class and then the bias value shown least so far."""
+    chosen: list[tuple[Tensor, int]] = []
+    left, classes, biases = list(stored), Counter[int](), Counter[int]()
+    while left and len(chosen) < SHOWN:
+        shown = [(classes[_target(run, row)], biases[_bias(run, row)]) for _, row in left]
+        chosen.append(left.pop(shown.index(min(shown))))
+        classes[_target(run, chosen[-1][1])] += 1
+        biases[_bias(run, chosen[-1][1])] += 1
+    return chosen
+
+
+def _picture(
+    runs: Sequence[FinishedRun], provider: FinishedRun, picture: Tensor, row: int
+) -> Picture:
+    bias, index = _bias(provider, row), int(provider.predictions[provider.split].index[row])
+    return Picture(
+        source=png(picture),
+        target=provider.test.classes[_target(provider, row)],
+        bias="" if bias == UNKNOWN else provider.test.biases[bias],
+        answers=[_answer(run, index, picture) for run in runs],
+    )
+
+
+def _answer(run: FinishedRun, index: int, picture: Tensor) -> Answer | None:
+    """What a run took the sample of this index for; runs may store samples in any order."""
+    predictions = run.predictions.get(run.split)
+    if predictions is None or not (predictions.index == index).any():
+        return None
+    row = int((predictions.index == index).int().argmax())
+    probability, answer = predictions.probabilities[row].max(0)
+    right = int(answer) == int(predictions.target[row])
+    name = run.test.classes[int(answer)]
+    return Answer(name, right, float(probability), _map(run, row, picture))
+
+
+def _map(run: FinishedRun, row: int, picture: Tensor) -> str:
+    """The picture under the run's map of it; a run has maps of the pictures it stored."""
+    views, found = run.views.get(run.split), run.predictions[run.split]
+    if views is None or views.maps is None or found.picture_rows is None:
+        return ""
+    places = (found.picture_rows == row).nonzero()
+    return overlay(picture, views.maps[int(places[0])]) if len(places) else ""

@@ -1,0 +1,159 @@
+"""Files that are either whole or absent: every result of a run is written through here."""
+
+import json
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from crossbias.errors import CrossbiasError
+
+
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossbias.errors import CrossbiasError
+
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from crossbias.errors import CrossbiasError
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Replace a file in one step: a reader, or a crash, sees the old content or the new, whole.
+
+    Args:
+        path: The file to write. Its folder must exist.
+        write: Writes the content to the open binary file it is given.
+
+    Raises:
+        CrossbiasError: The file cannot be written, on a full disk for example. An earlier file
+            is as it was, and nothing is left beside it.
+    """
+    # In the same folder, because a rename is atomic only within one file system. The name does
+    # not grow with the path's, which may already be as long as the file system allows.
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        cause = _system_error(error)
+        if cause is None:
+            raise
+        raise CrossbiasError(
+            f"cannot write {path}: {cause.strerror or cause}; "
+            f"the earlier file, if there was one, is unchanged"
+        ) from error
+    _flush_folder(path.parent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON, keys in the order given; NaN and infinity are refused.
+
+    Raises:
+        CrossbiasError: The file cannot be written.
+        ValueError: The value holds NaN or infinity, which JSON does not have.
+    """
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file.
+
+    Raises:
+        CrossbiasError: The file is missing, unreadable, or not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CrossbiasError(f"{path} does not exist") from None
+    except OSError as error:
+        raise CrossbiasError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise CrossbiasError(
+            f"{path} is damaged, it does not hold JSON ({error}); write it again or delete it"
+        ) from error
+
+
+def _system_error(error: BaseException) -> OSError | None:
+    """The operating system's error behind a failure; torch.save reports a full disk in its own."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a rename survive a power cut, where the system can: Windows opens no folders."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+_Content = TypeVar("_Content")
+
+_UNREADABLE = (
+    *(OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+"""What a damaged or foreign ``.npz`` file makes zipfile, zlib, numpy and torch raise."""
+
+
+def save_arrays(path: Path, tensors: Mapping[str, Tensor | None]) -> None:
+    """Write tensors by name, whole or not at all; those that are None are left out."""
+    arrays: dict[str, Any] = {name: t.numpy() for name, t in tensors.items() if t is not None}
+    write_atomically(path, lambda file: np.savez_compressed(file, **arrays))
+
+
+def load_arrays(path: Path, build: Callable[[dict[str, Tensor]], _Content]) -> _Content:
+    """What ``build`` makes of the tensors that ``save_arrays`` wrote.
+
+    Raises:
+        CrossbiasError: The file is missing, damaged, or not what ``build`` expects.
+    """
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return build({name: torch.from_numpy(arrays[name]) for name in arrays.files})
+    except FileNotFoundError:
+        raise CrossbiasError(f"{path} does not exist") from None
+    except _UNREADABLE as error:
+        raise CrossbiasError(f"{path} is damaged: {error}; train the run again") from error
+
+
+def load_torch(path: Path) -> Any:
+    """What ``torch.save`` wrote, without running code from it and with its checksums verified."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if archive.testzip() is not None:  # torch.load itself does not look
+                raise zipfile.BadZipFile("a checksum does not match")
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # zip, pickle and torch each have errors of their own
+        raise CrossbiasError(
+            f"{path} is damaged ({type(error).__name__}); delete it and resume, which trains this "
+            f"stage again from its start, or restore the file from a copy"
+        ) from error

@@ -1,0 +1,150 @@
+"""A run on disk: configuration, log, checkpoint, stages, results, and ``done`` written last."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from crossbias.errors import CrossbiasError
+from crossbias.runs.files import read_json, write_atomically, write_json
+from crossbias.runs.files import load_torch
+
+
+from pathlib import Path
+
+from crossbias.errors import CrossbiasError
+
+
+class RunFolder:
+    """The files of one run; every file but the log appears whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.json"
+        self.log = path / "log.jsonl"
+        self.checkpoint = path / "checkpoint.pt"
+        self.model = path / "model.safetensors"
+        self.predictions = path / "predictions.npz"
+        self.metrics = path / "metrics.json"
+        self.views = path / "views.npz"
+        self.labels = path / "labels.npz"
+        self.done = path / "done"
+
+    @classmethod
+    def create(cls, path: Path, config: dict[str, Any]) -> "RunFolder":
+        """Start a run in a new or empty folder."""
+        folder = cls(path)
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise CrossbiasError(f"{folder._content()}; choose another folder{folder._resume()}")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CrossbiasError(f"cannot make the folder {path}: {error.strerror}") from error
+        write_json(folder.config, config)
+        return folder
+
+    @classmethod
+    def reopen(cls, path: Path) -> "RunFolder":
+        """Continue the unfinished run in a folder."""
+        folder = cls(path)
+        if not folder.config.exists():
+            raise CrossbiasError(f"{path} holds no run to resume: it has no config.json")
+        if folder.done.exists():
+            raise CrossbiasError(f"the run in {path} is finished: there is nothing to resume")
+        return folder
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Add a line to the log."""
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def trim_log(self, stage: str, epochs: int) -> None:
+        """Drop what a stage logged after so many epochs: it is about to be done again."""
+        if not self.log.exists():
+            return
+        kept = []
+        for line in self.log.read_text(encoding="utf-8").splitlines():
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:  # the last line of a killed process
+                continue
+            if record["stage"] != stage or record["epoch"] <= epochs:
+                kept.append(line + "\n")
+        write_atomically(self.log, lambda file: file.write("".join(kept).encode()))
+
+    def save_network(self, name: str, state: dict[str, Tensor]) -> None:
+        """Store a stage's finished network; ``model`` is the run's result."""
+        path = self._network_path(name)
+        path.parent.mkdir(exist_ok=True)
+        tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in state.items()}
+        write_atomically(path, lambda file: file.write(save(tensors)))
+
+    def load_network(self, name: str) -> dict[str, Tensor] | None:
+        """A stage's finished network, if it is there."""
+        path = self._network_path(name)
+        if not path.exists():
+            return None
+        try:
+            return load_file(path)
+        except Exception as error:  # safetensors has its own errors
+            raise CrossbiasError(
+                f"{path} is damaged ({error}); delete it and resume to train it again"
+            ) from error
+
+    def save_tensor(self, name: str, value: Tensor) -> None:
+        """Store what a stage computed."""
+        path = self.path / "stages" / f"{name}.pt"
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, lambda file: torch.save(value.cpu(), file))
+
+    def load_tensor(self, name: str) -> Tensor | None:
+        """What a stage computed, if it is there."""
+        path = self.path / "stages" / f"{name}.pt"
+        if not path.exists():
+            return None
+        value = load_torch(path)
+        assert isinstance(value, Tensor)
+        return value
+
+    def finish(self) -> None:
+        """Mark the run as finished; nothing is written after this."""
+        write_atomically(self.done, lambda file: file.write(b""))
+
+    def _network_path(self, name: str) -> Path:
+        return self.model if name == "model" else self.path / "stages" / f"{name}.safetensors"
+
+    def _content(self) -> str:
+        if not self.config.exists():
+            return f"{self.path} exists and is not empty"
+        config = read_json(self.config)
+        state = "finished" if self.done.exists() else "unfinished"
+        method, data = config["method"]["name"], config["data"]["name"]
+        return f"{self.path} already holds a run ({method} on {data}, {state})"
+
+    def _resume(self) -> str:
+        unfinished = self.config.exists() and not self.done.exists()
+        return f", or continue it: {resume_command(self.path)}" if unfinished else ""
+
+
+def check_finished(path: Path) -> None:
+    """Refuse a run that was stopped before its end.
+
+    Raises:
+        CrossbiasError: The folder has no ``done``.
+    """
+    if not (path / "done").exists():
+        raise CrossbiasError(
+            f"the run in {path} is not finished; finish it with: {resume_command(path)}"
+        )
+
+
+def resume_command(path: Path) -> str:
+    """How to continue the run in a folder.
+
+    >>> resume_command(Path("runs/a"))
+    'crossbias train --resume --out runs/a'
+    """
+    return f"crossbias train --resume --out {path}"

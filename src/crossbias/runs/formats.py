@@ -1,0 +1,94 @@
+"""A comparison as a file: CSV for programs, Markdown and LaTeX for papers."""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable
+from typing import Final
+
+from crossbias.runs.grids import Grid, grids_of, legend
+from crossbias.runs.rows import Row
+from crossbias.formatting import markdown
+from crossbias.runs.compare import Comparison
+
+CSV_HEADER: Final = (
+    *("row", "method", "supervision", "selection", "seeds", "data", "split", "attribute"),
+    *("metric", "value", "deviation", "low", "high", "interval_over", "n"),
+    *("baseline", "gain", "gain_low", "gain_high", "p"),
+)
+
+
+def to_csv(comparison: Comparison) -> str:
+    """One line for each row and number, as fractions of 1 and in full precision."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_HEADER)
+    for row in comparison.rows:
+        for name in comparison.columns:
+            writer.writerow(_csv_line(comparison, row, name))
+    return text.getvalue()
+
+
+def _csv_line(comparison: Comparison, row: Row, name: str) -> list[object]:
+    cell = row.cells[name]
+    gain = comparison.gains.get(row.label, {}).get(name)
+    test = comparison.tests.get(row.label, {}).get(name)
+    numbers = (cell.value, cell.deviation, cell.low, cell.high) if cell else [math.nan] * 4
+    over = "test samples" if len(row.runs) == 1 else "seeds"
+    head = [row.label, row.runs[0].method, row.supervision, row.selection, len(row.runs)]
+    place = [comparison.data, comparison.split, comparison.attribute or "", name]
+    gains = (gain.value, gain.low, gain.high) if gain else [math.nan] * 3
+    p = test.p if test else math.nan
+    line: list[object] = [
+        *head, *place, *numbers, over, cell.n if cell else 0, comparison.baseline.label, *gains, p
+    ]  # fmt: skip
+    return ["" if isinstance(value, float) and math.isnan(value) else value for value in line]
+
+
+def to_markdown(comparison: Comparison) -> str:
+    """The grids as Markdown tables, and the legend as a list."""
+    parts = []
+    for grid in grids_of(comparison):
+        rule = ("---",) * len(grid.header)
+        lines = [_markdown_line(line) for line in (grid.header, rule, *grid.rows)]
+        parts.append("\n".join([f"**{markdown(grid.title)}**", "", *lines]))
+    parts.append("\n".join(f"- {markdown(line)}" for line in legend(comparison)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_line(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(map(markdown, cells)) + " |"
+
+
+def to_latex(comparison: Comparison) -> str:
+    """The grids as ``tabular`` with the rules of booktabs, the legend as comments."""
+    parts = [r"% needs \usepackage{booktabs}"]
+    parts += [_latex_table(grid) for grid in grids_of(comparison)]
+    parts += [f"% {' '.join(line.split())}" for line in legend(comparison)]
+    return "\n".join(parts) + "\n"
+
+
+def _latex_table(grid: Grid) -> str:
+    header, *rows = (" & ".join(map(_latex, line)) + r" \\" for line in (grid.header, *grid.rows))
+    body = [r"\toprule", header, r"\midrule", *rows, r"\bottomrule"]
+    begin = rf"\begin{{tabular}}{{l{'c' * (len(grid.header) - 1)}}}"
+    return "\n".join([f"% {' '.join(grid.title.split())}", begin, *body, r"\end{tabular}"])
+
+
+_LATEX: Final = {
+    **{mark: f"\\{mark}" for mark in "#$%&_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{"±": r"$\pm$", "<": r"$<$", ">": r"$>$", "[": "{[}", "]": "{]}"},
+}
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(mark, mark) for mark in " ".join(text.split()))
+
+
+FORMATS: Final[dict[str, Callable[[Comparison], str]]] = {
+    "csv": to_csv,
+    "markdown": to_markdown,
+    "latex": to_latex,
+}

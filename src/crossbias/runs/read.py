@@ -1,0 +1,254 @@
+"""FinishedRun: a finished run, read from its folder and from nowhere else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from crossbias.errors import CrossbiasError
+from crossbias.runs.stored import TrainingLabels, Views, load_labels, load_predictions, load_views
+from crossbias.parameters import closest
+from crossbias.runs.files import load_torch
+from crossbias.verify import Estimate, Metrics, Predictions, judged_split
+
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from crossbias.errors import CrossbiasError
+from crossbias.runs.folder import check_finished
+from crossbias.runs.files import read_json
+from crossbias.types import UNKNOWN
+
+
+class Epoch(NamedTuple):
+    """One line of ``log.jsonl``."""
+
+    stage: str
+    epoch: int
+    seconds: float
+    losses: Mapping[str, float]
+    validation: Mapping[str, float | None]  # empty where nothing was validated
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FinishedRun:
+    """What one run left behind.
+
+    Args:
+        path: The folder.
+        config: The content of ``config.json``.
+        log: The epochs of ``log.jsonl``, in the order they ran.
+        metrics: For each split, its metrics.
+        predictions: For each split, the model's answers.
+        measures: Further numbers of the judged split, by name.
+        views: What was kept of a look into the model, by split.
+        labels: Targets and attributes of the training samples, where the run kept them.
+        chosen_split: The split to judge by, where somebody asked for another than the usual.
+    """
+
+    path: Path
+    config: Mapping[str, Any]
+    log: tuple[Epoch, ...]
+    metrics: Mapping[str, Metrics]
+    predictions: Mapping[str, Predictions]
+    measures: Mapping[str, Estimate] = field(default_factory=dict)
+    views: Mapping[str, Views] = field(default_factory=dict)
+    labels: TrainingLabels | None = None
+    chosen_split: str | None = None
+
+    @property
+    def method(self) -> str:
+        """The method's name, such as ``end``."""
+        return str(self.config["method"]["name"])
+
+    @property
+    def title(self) -> str:
+        """The method as a reader knows it: by its paper, or by its name where none is given."""
+        if self.method == "erm":
+            return "Plain training (ERM)"
+        title = str(self.config.get("paper") or self.method)
+        inner = self.config["method"].get("inner")
+        return f"{title}, then {inner.get('name')}" if isinstance(inner, dict) else title
+
+    @property
+    def bias(self) -> str | None:
+        """The name of the bias attribute, if the run names one."""
+        name: str | None = self.config["data"].get("bias")
+        return name
+
+    @property
+    def split(self) -> str:
+        """The split the run is judged on: ``test``, or else the first that is not trained on."""
+        split = self.chosen_split or judged_split(self.metrics)
+        assert split is not None  # reading refuses a run without one
+        return split
+
+    @property
+    def test(self) -> Metrics:
+        """The metrics the run is judged by."""
+        return self.metrics[self.split]
+
+    def judged_on(self, split: str) -> "FinishedRun":
+        """The same run, judged on another of its splits.
+
+        Raises:
+            CrossbiasError: The run has no numbers of such a split.
+        """
+        if split not in self.metrics:
+            raise CrossbiasError(
+                f"{self.path} has no split {split!r}{closest(split, self.metrics)}; "
+                f"it was judged on: {', '.join(self.metrics)}"
+            )
+        return replace(self, chosen_split=split)
+
+    def hash_of(self, split: str) -> str | None:
+        """The content hash of a split, if the run recorded it."""
+        hashes: Mapping[str, str] = self.config["data"].get("hashes") or {}
+        return hashes.get(split)
+
+    def stage(self, name: str) -> Tensor | None:
+        """What a stage of the run computed, if the run kept it.
+
+        Raises:
+            CrossbiasError: The file is damaged.
+        """
+        path = self.path / "stages" / f"{name}.pt"
+        found = load_torch(path) if path.exists() else None
+        return found if isinstance(found, Tensor) else None
+
+
+REQUIRED = ("method.name", "supervision", "selection", "data.name", "train.seed")
+"""What the report needs of ``config.json``; everything else in it is shown as it is."""
+
+
+def read_run(folder: Path) -> FinishedRun:
+    """Read one finished run.
+
+    Raises:
+        CrossbiasError: The folder is not a run, the run is not finished, or a file is damaged.
+    """
+    if not (folder / "config.json").is_file():
+        raise CrossbiasError(
+            f"{folder} is not a run folder: it has no config.json; "
+            f"name folders that `crossbias train --out FOLDER` wrote"
+        )
+    check_finished(folder)
+    for name in ("log.jsonl", "metrics.json", "predictions.npz"):
+        if not (folder / name).exists():
+            raise CrossbiasError(
+                f"{folder / name} does not exist, though the run is finished; put the file back, "
+                f"or train the run again"
+            )
+    run = FinishedRun(
+        path=folder,
+        config=_read_config(folder / "config.json"),
+        log=_read_log(folder / "log.jsonl"),
+        metrics=_read_metrics(folder / "metrics.json"),
+        predictions=load_predictions(folder / "predictions.npz"),
+        **_read_optional(folder),
+    )
+    for split, predictions in run.predictions.items():
+        _check_fits(run, split, predictions)
+    for split, views in run.views.items():
+        _check_views(run, split, views)
+    return run
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    config = read_json(path)
+    for name in REQUIRED:
+        value = config
+        for key in name.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is None:
+            raise CrossbiasError(f"{path} is damaged: it lacks {name}")
+    return dict(config)
+
+
+def _read_log(path: Path) -> tuple[Epoch, ...]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return tuple(_epoch(json.loads(line)) for line in lines)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CrossbiasError(f"{path} is damaged, it is not a training log: {error!r}") from error
+
+
+def _epoch(line: Mapping[str, Any]) -> Epoch:
+    seconds, losses = float(line["seconds"]), dict(line["losses"])
+    return Epoch(line["stage"], line["epoch"], seconds, losses, dict(line["validation"] or {}))
+
+
+def _read_metrics(path: Path) -> dict[str, Metrics]:
+    stored = read_json(path)
+    try:
+        metrics = {split: Metrics.from_json(value) for split, value in stored.items()}
+    except (CrossbiasError, AttributeError) as error:
+        raise CrossbiasError(f"{path} is damaged: {error}") from error
+    if not set(metrics) - {"train", "validation"}:
+        raise CrossbiasError(f"{path} has no test split, only: {', '.join(metrics) or 'nothing'}")
+    return metrics
+
+
+def _read_optional(folder: Path) -> dict[str, Any]:
+    """What older runs lack."""
+    metrics, views, labels = (folder / name for name in ("metrics.json", "views.npz", "labels.npz"))
+    splits = read_json(metrics)
+    judged = splits[judged_split(splits) or ""]
+    return {
+        "measures": _measures(judged),
+        "views": load_views(views) if views.exists() else {},
+        "labels": load_labels(labels) if labels.exists() else None,
+    }
+
+
+def _measures(judged: Mapping[str, Any]) -> dict[str, Estimate]:
+    """Numbers with intervals that have no place of their own in the report."""
+    shown = {"overall", "aligned", "conflicting", "unbiased", "worst_group"}
+    return {
+        name: Estimate.from_json(value)
+        for name, value in judged.items()
+        if name not in shown
+        and isinstance(value, dict)
+        and {"value", "low", "high", "n"} <= set(value)
+    }
+
+
+def _check_fits(run: FinishedRun, split: str, predictions: Predictions) -> None:
+    """Refuse predictions that are not the ones the metrics were computed from."""
+    metrics, bias = run.metrics.get(split), predictions.attributes.get(run.bias or "")
+    fits = metrics is not None and (
+        tuple(predictions.probabilities.shape) == (metrics.overall.n, len(metrics.classes))
+        and _lie_within(predictions.target, 0, len(metrics.classes))
+        and (bias is None or _lie_within(bias, UNKNOWN, len(metrics.biases)))
+    )
+    if not fits:
+        raise CrossbiasError(
+            f"{run.path}: predictions.npz and metrics.json do not belong together, "
+            f"they differ in split {split!r}; train the run again"
+        )
+
+
+def _lie_within(numbers: Tensor, low: int, high: int) -> bool:
+    return bool(((numbers >= low) & (numbers < high)).all())
+
+
+def _check_views(run: FinishedRun, split: str, views: Views) -> None:
+    """Refuse views that are not of the stored predictions."""
+    found = run.predictions.get(split)
+    pictures = None if found is None or found.picture_rows is None else len(found.picture_rows)
+    fits = found is not None and (
+        _lie_within(views.rows, 0, len(found.target))
+        and (views.maps is None or len(views.maps) == pictures)
+    )
+    if not fits:
+        raise CrossbiasError(
+            f"{run.path}: views.npz and predictions.npz do not belong together, "
+            f"they differ in split {split!r}; train the run again"
+        )

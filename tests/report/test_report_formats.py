@@ -1,0 +1,102 @@
+"""The report as Markdown and as JSON: the same numbers as the page's."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crossbias.errors import CrossbiasError
+from crossbias.report import write_report
+from crossbias.runs.files import read_json
+
+WriteRun = Callable[..., Path]
+END = {"method": "end", "paper": "EnD (CVPR 2021)", "supervision": "bias labels"}
+
+
+def refuse(value: str) -> None:
+    raise AssertionError(f"{value} is not JSON")
+
+
+def test_json_holds_every_number_and_what_made_it(
+    write_run: WriteRun, report: Callable[..., str]
+) -> None:
+    folders = [write_run("a", attribute="size"), write_run("b", **END, conflicting=0.8)]
+    found = json.loads(report(*folders, format="json"), parse_constant=refuse)
+    assert [run["name"] for run in found["runs"]] == ["Plain training (ERM)", "EnD (CVPR 2021)"]
+    for folder, run in zip(folders, found["runs"], strict=True):
+        assert run["metrics"] == read_json(folder / "metrics.json")
+        assert run["config"] == read_json(folder / "config.json")
+    assert found["summary"][0].startswith("Plain training takes the shortcut")
+    assert found["commands"][-1].startswith("crossbias report ")
+    assert (found["split"], found["bias"], found["audit"]) == ("test", "background", None)
+
+
+def cells(text: str, title: str) -> list[list[str]]:
+    """The rows of the table under a heading."""
+    part = text.split(f"## {title}\n")[1].split("\n## ", maxsplit=1)[0]
+    lines = [line for line in part.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def test_markdown_shows_the_numbers_of_metrics_json(
+    write_run: WriteRun, report: Callable[..., str]
+) -> None:
+    folders = [write_run("a"), write_run("b", **END, conflicting=0.8, selection="other")]
+    text = report(*folders, format="md")
+    heads, _, *rows = cells(text, "Accuracy on the split test")
+    assert heads[4:] == ["Overall", "Aligned", "Conflicting", "Unbiased", "Worst group"]
+    for folder, row in zip(folders, rows, strict=True):
+        test = read_json(folder / "metrics.json")["test"]
+        for name, cell in zip(("overall", "aligned", "conflicting"), row[4:7], strict=True):
+            numbers = [100 * test[name][part] for part in ("value", "low", "high")]
+            expected = "{:.1f}% ({:.1f}\N{EN DASH}{:.1f}%)".format(*numbers)
+            assert cell == expected
+    assert len(cells(text, "Accuracy by group")) == 2 + 9
+    assert "differ in more than their method" in text
+    for told in ("It used bias labels.", "a1b2", "c0ffee", "crossbias report "):
+        assert told in text
+
+
+def test_names_stay_text_in_markdown(write_run: WriteRun, report: Callable[..., str]) -> None:
+    names = ("<script>x</script>", "a|b", "`*_[c](d)", "e\n# f")
+    like = {"classes": names, "biases": names, "bias": names[1], "data": names[3], "each": 4}
+    text = report(write_run("a", **like, method=names[0]), format="md")
+    prose = [line for line in text.splitlines() if not line.startswith("    ")]  # rest is code
+    assert not [line for line in prose if "<script" in line]
+    assert not re.search(r"^# f", text, re.MULTILINE)
+    assert r"a\|b" in text
+    assert r"\`\*\_\[c\](d)" in text
+    widths = {len(re.findall(r"(?<!\\)\|", row)) for row in text.splitlines() if row[:1] == "|"}
+    assert widths == {10, 9, 6, 5, 4}  # every row of a table has the columns of its heading
+
+
+def test_an_unknown_format_is_refused(write_run: WriteRun, tmp_path: Path) -> None:
+    with pytest.raises(CrossbiasError, match="one of html, md, json, got 'pdf'"):
+        write_report([write_run("a")], tmp_path / "r", format="pdf")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output", "start"),
+    [
+        (["--format", "json"], "report.json", "{"),
+        (["-o", "x.md"], "x.md", "# Bias report"),
+        (["-o", "x.md", "--format", "json"], "x.md", "{"),
+    ],
+)
+def test_the_command_line_chooses_by_option_or_by_the_files_ending(
+    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str],
+    output: str, start: str,
+) -> None:  # fmt: skip
+    from typer.testing import CliRunner
+
+    from crossbias.cli import app
+
+    folder: Any = write_run("a")
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["report", str(folder), *arguments])
+    assert result.exit_code == 0, result.output
+    assert result.output == f"wrote {output}\n"
+    assert (tmp_path / output).read_text().startswith(start)
