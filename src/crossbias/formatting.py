@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 DASH: Final = "\N{EN DASH}"
@@ -55,6 +55,16 @@ def numbers_in_words(numbers: Mapping[str, float]) -> str:
         f"{name} {value:.4g}" if math.isfinite(value) else f"{name} {value}"
         for name, value in numbers.items()
     )
+
+
+def first_few(texts: Sequence[str], most: int = 10) -> list[str]:
+    """The first texts, and how many more there are.
+
+    >>> first_few(["a", "b", "c"], most=2)
+    ['a', 'b', 'and 1 more']
+    """
+    more = len(texts) - most
+    return [*texts[:most], f"and {more:,} more"] if more > 0 else list(texts)
 
 
 def duration(seconds: float) -> str:

@@ -13,7 +13,7 @@ import torch
 
 import crossbias.data.images.decoding
 from crossbias.data.images.decoding import Fit, read_images
-from crossbias.data.mapping import cache_folder
+from crossbias.data.memory_maps import cache_folder
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
 

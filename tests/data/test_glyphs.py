@@ -52,7 +52,7 @@ def test_the_test_split_is_unbiased(size: int) -> None:
 
 @pytest.mark.parametrize("bias", BIASES)
 @pytest.mark.parametrize("image_size", [16, 28, 45])
-def test_a_split_is_described_completely(bias: glyphs.Bias, image_size: int) -> None:
+def test_a_split_is_described_completely(bias: glyphs.ColoredPart, image_size: int) -> None:
     data = Glyphs(size=30, image_size=image_size, bias=bias).load("train")
     assert data.inputs.shape == (30, 3, image_size, image_size)
     assert data.inputs.dtype == torch.uint8
@@ -129,7 +129,7 @@ def test_drawings_do_not_depend_on_rho_or_the_kind_of_bias() -> None:
 
 
 @pytest.mark.parametrize("bias", BIASES)
-def test_the_seed_decides_everything(bias: glyphs.Bias) -> None:
+def test_the_seed_decides_everything(bias: glyphs.ColoredPart) -> None:
     source = Glyphs(size=150, bias=bias)
     data, again, other = (source.load("train", seed=seed) for seed in (3, 3, 4))
     assert data.hash == again.hash
@@ -158,7 +158,7 @@ def test_splits_are_drawn_independently() -> None:
 @pytest.mark.parametrize("bias", BIASES)
 @pytest.mark.parametrize("chunk", [1, 13 * 28 * 28, 1_000_000])
 def test_chunks_do_not_change_images(
-    bias: glyphs.Bias, chunk: int, monkeypatch: pytest.MonkeyPatch
+    bias: glyphs.ColoredPart, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = Glyphs(size=60, bias=bias).load("train").hash
     monkeypatch.setattr(strokes, "CHUNK", chunk)
@@ -237,6 +237,6 @@ def test_an_unknown_split_is_refused() -> None:
         ("corner", "validation", 40, "555f81664e8c6783"),
     ],
 )
-def test_golden_hash(bias: glyphs.Bias, split: str, image_size: int, expected: str) -> None:
+def test_golden_hash(bias: glyphs.ColoredPart, split: str, image_size: int, expected: str) -> None:
     source = Glyphs(size=100, test_size=100, image_size=image_size, rho=0.9, bias=bias)
     assert source.load(split, seed=1).hash[:16] == expected

@@ -14,7 +14,7 @@ from torchvision.transforms.v2 import functional as reference
 
 from crossbias.data.dataset import tensor_digest
 from crossbias.data.images.decoding import Fit, decode, read_images
-from crossbias.data.images.encoded import UnusableImages
+from crossbias.data.images.encoded_images import UnusableImages
 from crossbias.errors import CrossbiasError
 
 from .pictures import noise, save, some_files

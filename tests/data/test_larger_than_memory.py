@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from crossbias import BiasedDataset
-from crossbias.data import mapping
+from crossbias.data import memory_maps
 from crossbias.errors import CrossbiasError
 
 PROGRAM = """
@@ -17,13 +17,13 @@ from pathlib import Path
 import torch
 from torch import nn
 import crossbias
-from crossbias.data import mapping
-from crossbias.data.images.cache_entry import Entry
+from crossbias.data import memory_maps
+from crossbias.data.images.cache_entry import CacheEntry
 from crossbias.methods import ERM
 
 images = 4000
 folder = Path(sys.argv[1])
-entry = Entry.of(folder, [str(number) for number in range(images)], (3, 224, 224))
+entry = CacheEntry.of(folder, [str(number) for number in range(images)], (3, 224, 224))
 entry.folder.mkdir()
 entry.pixels.touch()
 with open(entry.pixels, "r+b") as file:
@@ -57,7 +57,7 @@ for workers in (0, 1):
     trained = train(12, workers).network
     print(workers, all(p.isfinite().all() for p in trained.parameters()))
 
-mapping.LARGEST_COPY = 2**20
+memory_maps.LARGEST_COPY = 2**20
 allow(100)
 quarter = torch.arange(0, images, 4)  # 151 MB
 try:
@@ -84,8 +84,8 @@ def test_a_large_selection_is_the_same_from_a_file_that_leaves_nothing(rows, tmp
     inputs = torch.arange(9 * 12).to(torch.uint8).view(9, 3, 2, 2)
     data = BiasedDataset(inputs=inputs, targets=torch.arange(9))
     in_memory = data.subset(rows)
-    monkeypatch.setattr(mapping, "LARGEST_COPY", 10)
-    monkeypatch.setattr(mapping, "_CHUNK", 24)
+    monkeypatch.setattr(memory_maps, "LARGEST_COPY", 10)
+    monkeypatch.setattr(memory_maps, "_CHUNK", 24)
     in_file = data.subset(rows)
     assert torch.equal(in_file.inputs, inputs[rows])
     assert in_file.hash == in_memory.hash
@@ -95,7 +95,7 @@ def test_a_large_selection_is_the_same_from_a_file_that_leaves_nothing(rows, tmp
 def test_a_selection_that_cannot_be_written_says_where_and_what_to_do(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("CROSSBIAS_CACHE", str(tmp_path / "file"))
-    monkeypatch.setattr(mapping, "LARGEST_COPY", 10)
+    monkeypatch.setattr(memory_maps, "LARGEST_COPY", 10)
     data = BiasedDataset(inputs=torch.zeros(9, 3, 2, 2, dtype=torch.uint8), targets=torch.arange(9))
     with pytest.raises(CrossbiasError, match=r"chosen images to .*file: .*CROSSBIAS_CACHE"):
         data.subset(torch.arange(9))

@@ -13,10 +13,10 @@ from scipy.linalg import hadamard
 from torch import Tensor
 
 from crossbias.data import BiasedDataset, load, plant, plant_values, replant
-from crossbias.data.planting.planted_cues import Cue
+from crossbias.data.planting.planted_cues import PlantedCue
 from crossbias.errors import CrossbiasError
 
-CUES: tuple[Cue, ...] = get_args(Cue)
+CUES: tuple[PlantedCue, ...] = get_args(PlantedCue)
 LUMA = torch.tensor([0.299, 0.587, 0.114], dtype=torch.float64).view(1, 3, 1, 1)
 every_cue = pytest.mark.parametrize("bias", CUES)
 
@@ -42,7 +42,7 @@ def dataset(classes: int = 10, **changes: object) -> BiasedDataset:
     return dataclasses.replace(data, **changes)
 
 
-def probe(planted: Tensor, bias: Cue) -> Tensor:
+def probe(planted: Tensor, bias: PlantedCue) -> Tensor:
     """A few numbers of each image in which the cue shows, (n, D)."""
     pixels = planted.double()
     if bias == "brightness":
@@ -62,7 +62,7 @@ def probe(planted: Tensor, bias: Cue) -> Tensor:
 
 @every_cue
 @pytest.mark.parametrize("count", [2, 10, 63])
-def test_a_nearest_mean_probe_of_its_kind_reads_the_value(bias: Cue, count: int) -> None:
+def test_a_nearest_mean_probe_of_its_kind_reads_the_value(bias: PlantedCue, count: int) -> None:
     values = torch.arange(630) % count
     seen = probe(plant_values(images(630), values, bias=bias, num_values=count), bias)
     new = probe(plant_values(images(630, seed=1), values, bias=bias, num_values=count), bias)
@@ -161,7 +161,7 @@ def test_a_patch_has_the_pure_colors_of_the_wheel() -> None:
     seed=st.integers(0, 2**32),
 )
 def test_counts_are_exact_in_every_class(
-    sizes: list[int], rho: float, bias: Cue, seed: int
+    sizes: list[int], rho: float, bias: PlantedCue, seed: int
 ) -> None:
     targets = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     inputs = torch.zeros(len(targets), 1, 8, 8, dtype=torch.uint8)
@@ -175,7 +175,7 @@ def test_counts_are_exact_in_every_class(
 
 
 @every_cue
-def test_only_the_images_and_the_bias_change(bias: Cue) -> None:
+def test_only_the_images_and_the_bias_change(bias: PlantedCue) -> None:
     data = dataset(classes=5).subset(torch.arange(20, 120))
     planted = plant(data, bias=bias, rho=0.9, seed=3)
     assert planted.bias == bias
@@ -200,7 +200,7 @@ def test_the_seed_and_the_split_decide_which_images_conflict() -> None:
 
 
 @every_cue
-def test_replanting_changes_the_cue_and_nothing_else(bias: Cue) -> None:
+def test_replanting_changes_the_cue_and_nothing_else(bias: PlantedCue) -> None:
     """A counterfactual: the other value's image is what planting that value gives."""
     data = dataset()
     planted = plant(data, bias=bias, rho=0.9)
@@ -286,6 +286,6 @@ def test_values_that_do_not_fit_are_refused(values: Tensor, message: str) -> Non
         ("patch", "bdd4ce8668915ec2"),
     ],
 )
-def test_golden_hash(bias: Cue, expected: str) -> None:
+def test_golden_hash(bias: PlantedCue, expected: str) -> None:
     data = load("glyphs", "train", size=100, rho=0.9, seed=1)
     assert plant(data, bias=bias, rho=0.9, seed=1).hash[:16] == expected

@@ -11,17 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossbias import BiasedDataset
-from crossbias.data.images.encoded import UnusableImages
-from crossbias.data.own.labels import Labels, report_missing_conflicts, split_by_fraction, splits_of
-from crossbias.data.own.paths import files_inside
-from crossbias.data.own.table import Table
+from crossbias.data.images.encoded_images import UnusableImages
+from crossbias.data.images.files_inside import files_inside
+from crossbias.data.own.labels import (
+    TableLabels,
+    report_missing_conflicts,
+    split_by_fraction,
+    splits_of,
+)
+from crossbias.data.own.table import LabelTable
 from crossbias.data.own.table_files import read_table
 from crossbias.errors import CrossbiasError
 
 
-def table(**columns: list[str]) -> Table:
+def table(**columns: list[str]) -> LabelTable:
     rows = len(next(iter(columns.values())))
-    return Table("labels.csv", columns, [f"labels.csv line {row + 2}" for row in range(rows)])
+    return LabelTable("labels.csv", columns, [f"labels.csv line {row + 2}" for row in range(rows)])
 
 
 def test_text_is_sorted_by_letters_and_missing_values_are_unknown():
@@ -41,7 +46,7 @@ def test_long_numbers_stay_apart():
 
 
 def test_several_columns_are_one_bias_with_the_combinations_that_occur():
-    labels = Labels.of(
+    labels = TableLabels.of(
         table(ill=["y", "n", "y", "n"], place=["a", "b", "a", "b"], sex=["m", "f", "f", ""]),
         target="ill", bias="place, sex", attributes=(),
     )  # fmt: skip
@@ -65,19 +70,19 @@ def test_several_columns_are_one_bias_with_the_combinations_that_occur():
 def test_a_target_that_cannot_be_used_is_refused(columns, message):
     found = table(**{name: list(cells) for name, cells in columns.items()})
     with pytest.raises(CrossbiasError, match=message):
-        Labels.of(found, target="disease", bias=None, attributes=())
+        TableLabels.of(found, target="disease", bias=None, attributes=())
 
 
 def test_a_bias_of_one_value_is_refused():
     with pytest.raises(CrossbiasError, match="hospital has 1 value, 'a', and needs two"):
-        Labels.of(
+        TableLabels.of(
             table(ill=["y", "n"], hospital=["a", ""]), target="ill", bias="hospital", attributes=()
         )
 
 
 def test_splits_of_a_column_go_by_their_common_names():
     found = table(ill=list("ynyn"), part=["Train", "val", "test", "hospital-b"])
-    labels = Labels.of(found, target="ill", bias=None, attributes=())
+    labels = TableLabels.of(found, target="ill", bias=None, attributes=())
     splits = splits_of(found, labels, column="part", fractions={}, seed=0)
     assert splits == ["train", "validation", "test", "hospital-b"]
 
@@ -88,7 +93,7 @@ def test_splits_of_a_column_go_by_their_common_names():
 )
 def test_splits_that_cannot_be_used_are_refused(cells, message):
     found = table(ill=["y", "n"], part=cells)
-    labels = Labels.of(found, target="ill", bias=None, attributes=())
+    labels = TableLabels.of(found, target="ill", bias=None, attributes=())
     with pytest.raises(CrossbiasError, match=message):
         splits_of(found, labels, column="part", fractions={}, seed=0)
 

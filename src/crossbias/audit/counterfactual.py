@@ -9,7 +9,7 @@ from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.planting.planted_cues import MOST_VALUES, TILE, plant_values
-from crossbias.data.planting.planted_cues import Cue as Planted
+from crossbias.data.planting.planted_cues import PlantedCue as Planted
 from crossbias.networks.network import Network
 from crossbias.seeds import generator_for
 from crossbias.train.evaluation import predict

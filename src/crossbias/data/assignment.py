@@ -1,4 +1,4 @@
-"""Giving samples a bias value with exact counts."""
+"""Bias values with exact counts, and the platform-independent random draws behind them."""
 
 import math
 from statistics import NormalDist

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from crossbias.data.augment.geometry import center_crop
-from crossbias.data.mapping import rows_of
+from crossbias.data.memory_maps import rows_of
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest
 from crossbias.types import UNKNOWN

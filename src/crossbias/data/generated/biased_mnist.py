@@ -8,7 +8,7 @@ import torch
 from crossbias.data.assignment import chunked_values, shuffled
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.generated.coloring import REBIAS, color_background, colors
-from crossbias.data.generated.digit_sets import digit_set
+from crossbias.data.generated.digit_source import digit_set
 from crossbias.data.generated.originals import Original, load_original
 from crossbias.data.source import Source
 from crossbias.parameters import Fraction, Interval

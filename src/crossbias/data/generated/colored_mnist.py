@@ -10,7 +10,13 @@ from torch import Tensor
 from crossbias.data.assignment import biased_values, normal
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.generated.coloring import LFF, PGD, color_foreground, colors
-from crossbias.data.generated.digit_sets import AUGMENT, biased_split, digit_set, pgd_counts, rho_of
+from crossbias.data.generated.digit_source import (
+    AUGMENT,
+    biased_split,
+    digit_set,
+    pgd_counts,
+    rho_of,
+)
 from crossbias.data.source import Source
 from crossbias.parameters import Fraction, NonNegative
 from crossbias.seeds import generator_for

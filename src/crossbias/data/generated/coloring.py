@@ -1,4 +1,4 @@
-"""The colors of the papers' digits: red, green and blue of each class's own."""
+"""Coloring gray digits: the palettes of the papers, and the two ways of applying a color."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -50,13 +50,12 @@ LFF: Final[Palette] = {
     "red": (213, 52, 68),
 }
 
+_ONE: Final = 1 << 16  # the fixed-point number that stands for a factor of 1
+
 
 def colors(palette: Palette) -> Tensor:
     """The palette as a (10, 3) int64 tensor, 0..255."""
     return torch.tensor(list(palette.values()))
-
-
-_ONE: Final = 1 << 16
 
 
 def color_background(grey: Tensor, colors: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ GREY: Final = (32, 32, 32)
 NOISE: Final = 16
 """Largest change of a pixel by noise; small enough that a color is never taken for another."""
 
-Bias = Literal["background", "foreground", "corner"]
+ColoredPart = Literal["background", "foreground", "corner"]
 
 
 class Glyphs(Source):
@@ -72,7 +72,7 @@ class Glyphs(Source):
         test_size: Count = 2_000,
         image_size: Annotated[int, Interval(16, math.inf)] = 28,
         rho: Fraction = 0.99,
-        bias: Bias = "background",
+        bias: ColoredPart = "background",
     ) -> None:
         self.size = size
         self.test_size = test_size
@@ -106,7 +106,7 @@ class Glyphs(Source):
         )
 
 
-def _painted(ink: Tensor, biases: Tensor, bias: Bias, generator: torch.Generator) -> Tensor:
+def _painted(ink: Tensor, biases: Tensor, bias: ColoredPart, generator: torch.Generator) -> Tensor:
     """Color the drawings, (n, S, S) ink, into (n, 3, S, S) uint8 images."""
     noise = torch.randint(2 * NOISE + 1, ink.shape, dtype=torch.uint8, generator=generator)
     images = torch.empty(len(ink), 3, *ink.shape[1:], dtype=torch.uint8)

@@ -10,7 +10,7 @@ from torch import Tensor
 from crossbias.data.assignment import biased_values, normal, normal_in_unit
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.generated.coloring import PGD, color_foreground, colors
-from crossbias.data.generated.digit_sets import CLASSES, digit_set
+from crossbias.data.generated.digit_source import CLASSES, digit_set
 from crossbias.data.generated.originals import load_original
 from crossbias.data.source import Source
 from crossbias.parameters import NonNegative

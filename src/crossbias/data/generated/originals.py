@@ -50,6 +50,10 @@ CHECKSUMS: Final[dict[Collection, dict[str, str]]] = {
 """SHA-256 of each file unpacked, taken from the files that have the published MD5 as gzip."""
 
 
+_LARGEST: Final = 16 + 60_000 * 28 * 28
+"""Bytes of the largest original file; nothing longer is unpacked, whatever a file claims."""
+
+
 class Original(NamedTuple):
     """Images and labels in the order of the files."""
 
@@ -99,10 +103,6 @@ def _fetch(collection: Collection, folder: Path) -> None:
             f"{folder} lacks {', '.join(absent)}; put the original files there, gzipped or not "
             f"(torchvision downloads them where there is a network; here it could not: {problem})"
         )
-
-
-_LARGEST: Final = 16 + 60_000 * 28 * 28
-"""Bytes of the largest original file; nothing longer is unpacked, whatever a file claims."""
 
 
 def read_idx(path: Path, *, sha256: str) -> Tensor:

@@ -1,9 +1,9 @@
 """Drawing digits, each in its own hand: random strokes for many images at a time.
 
 The same seed gives the same pixels for every chunk size, number of threads and platform. The
-random parameters of all images are drawn first, as uniform numbers. After that, here and in
-``ink``, there are only single elementwise operations that IEEE 754 defines to the last bit (+, -,
-*, /, minimum, maximum): a rotation is written with the tangent of half its angle instead of a
+random parameters of all images are drawn first, as uniform numbers. After that there are only
+single elementwise operations that IEEE 754 defines to the last bit (+, -, *, /, minimum,
+maximum): a rotation is written with the tangent of half its angle instead of a
 sine, points are mixed one after the other instead of by a matrix product, and ink fades with the
 squared distance instead of its root.
 """
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
-from crossbias.data.generated.digits import HEIGHT, WAYS, WIDTH, ways
+from crossbias.data.generated.handwriting import HEIGHT, WAYS, WIDTH, ways
 
 CHUNK: Final = 28_000
 """Pixels drawn at a time; changes nothing but memory and time.

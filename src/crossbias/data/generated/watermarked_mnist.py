@@ -8,7 +8,13 @@ from torch import Tensor
 
 from crossbias.data.assignment import below, biased_values
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.generated.digit_sets import AUGMENT, biased_split, digit_set, pgd_counts, rho_of
+from crossbias.data.generated.digit_source import (
+    AUGMENT,
+    biased_split,
+    digit_set,
+    pgd_counts,
+    rho_of,
+)
 from crossbias.data.generated.originals import Original
 from crossbias.data.source import Source
 from crossbias.parameters import Fraction, Interval

@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 from torch import Tensor
 
-from crossbias.data.images.cache_entry import Entry, KnownRows, Made
-from crossbias.data.images.encoded import Item, UnusableImages, unreadable
-from crossbias.data.mapping import CACHE_VARIABLE, cache_folder
+from crossbias.data.images.cache_entry import CacheEntry, DecodedRow, KnownRows
+from crossbias.data.images.encoded_images import EncodedImage, UnusableImages, unreadable
+from crossbias.data.memory_maps import CACHE_VARIABLE, cache_folder
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
 
@@ -23,7 +23,7 @@ _BLOCK = 64  # images decoded between two looks at the progress
 
 
 def cached(
-    items: Sequence[Item],
+    items: Sequence[EncodedImage],
     decode: Decode,
     *,
     kind: str,
@@ -46,7 +46,7 @@ def cached(
     """
     if not items:
         raise CrossbiasError("there are no images to read; name at least one")
-    entry = Entry.of(cache_folder(cache) / kind, [item.identity for item in items], shape)
+    entry = CacheEntry.of(cache_folder(cache) / kind, [item.identity for item in items], shape)
     digest = entry.digest()
     if digest is None:
         try:
@@ -79,7 +79,9 @@ def _locked(folder: Path, progress: Progress) -> Iterator[None]:
         lock.release()
 
 
-def _build(entry: Entry, items: Sequence[Item], decode: Decode, progress: Progress) -> str:
+def _build(
+    entry: CacheEntry, items: Sequence[EncodedImage], decode: Decode, progress: Progress
+) -> str:
     """Decode what is missing, report what cannot be, and finish the array."""
     missing = entry.missing()
     entry.check_room(len(missing))
@@ -89,7 +91,7 @@ def _build(entry: Entry, items: Sequence[Item], decode: Decode, progress: Progre
     )
     known = KnownRows(entry.folder.parent, entry.row_bytes)
 
-    def make(row: int) -> Made | CrossbiasError:
+    def make(row: int) -> DecodedRow | CrossbiasError:
         try:
             return known.find(entry.identities[row]) or _decoded(items[row], decode, known)
         except CrossbiasError as error:
@@ -105,9 +107,9 @@ def _build(entry: Entry, items: Sequence[Item], decode: Decode, progress: Progre
 
 
 def _fill(
-    entry: Entry,
+    entry: CacheEntry,
     missing: list[int],
-    make: Callable[[int], Made | CrossbiasError],
+    make: Callable[[int], DecodedRow | CrossbiasError],
     progress: Progress,
 ) -> dict[int, str]:
     """Write the missing rows; what is wrong with those that cannot be made."""
@@ -116,7 +118,7 @@ def _fill(
         for start in range(0, len(missing), _BLOCK):
             rows = missing[start : start + _BLOCK]
             for row, made in zip(rows, pool.map(make, rows), strict=True):
-                if isinstance(made, Made):
+                if isinstance(made, DecodedRow):
                     write(row, made)
                 else:
                     reasons[row] = str(made)
@@ -124,7 +126,7 @@ def _fill(
     return reasons
 
 
-def _decoded(item: Item, decode: Decode, known: KnownRows) -> Made:
+def _decoded(item: EncodedImage, decode: Decode, known: KnownRows) -> DecodedRow:
     """An item's row: that of the same content under another name, or decoded."""
     try:
         with item.open() as file:
@@ -132,7 +134,7 @@ def _decoded(item: Item, decode: Decode, known: KnownRows) -> Made:
             found = known.find(content)
             if found is None:
                 file.seek(0)
-                found = Made(content, decode(file))
+                found = DecodedRow(content, decode(file))
             return found
     except OSError as error:
         raise CrossbiasError(unreadable(error)) from error

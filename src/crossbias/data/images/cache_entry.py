@@ -19,7 +19,7 @@ import numpy as np
 from torch import Tensor
 
 from crossbias.data.dataset import tensor_digest
-from crossbias.data.mapping import mapped
+from crossbias.data.memory_maps import mapped
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import read_json, write_json
 
@@ -31,14 +31,14 @@ _RECORD = 3 * _HASH
 _SPARE = 64 * 2**20  # bytes left free on the disk
 
 
-class Made(NamedTuple):
+class DecodedRow(NamedTuple):
     """A decoded row."""
 
     content: bytes  # SHA-256 of the file
     pixels: bytes
 
 
-class Record(NamedTuple):
+class RowRecord(NamedTuple):
     """What ``rows`` says of a row."""
 
     identity: bytes
@@ -47,7 +47,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """One array of the cache.
 
     Args:
@@ -61,7 +61,7 @@ class Entry:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, kind: Path, identities: Sequence[str], shape: tuple[int, ...]) -> "Entry":
+    def of(cls, kind: Path, identities: Sequence[str], shape: tuple[int, ...]) -> "CacheEntry":
         """The entry of these rows in the folder of its kind; it need not exist."""
         hashed = [hashlib.sha256(identity.encode()).digest() for identity in identities]
         key = hashlib.sha256(repr((FORMAT, shape)).encode() + b"".join(hashed))
@@ -117,7 +117,7 @@ class Entry:
             )
 
     @contextmanager
-    def writer(self) -> Iterator[Callable[[int, Made], None]]:
+    def writer(self) -> Iterator[Callable[[int, DecodedRow], None]]:
         """A function that writes a row; what it wrote outlives a killed process."""
         (self.folder / "index.json").unlink(missing_ok=True)
         rows = self.folder / "rows"
@@ -127,7 +127,7 @@ class Entry:
         # Unbuffered, so that a row's record never reaches the system before its pixels.
         with open(self.pixels, "r+b", 0) as pixels_file, open(rows, "r+b", 0) as rows_file:
 
-            def write(number: int, made: Made) -> None:
+            def write(number: int, made: DecodedRow) -> None:
                 pixels_file.seek(number * self.row_bytes)
                 pixels_file.write(made.pixels)
                 rows_file.seek(number * _RECORD)
@@ -149,22 +149,22 @@ class Entry:
         return {"format": FORMAT, "shape": [len(self.identities), *self.shape]}
 
 
-def read_records(folder: Path) -> list[Record]:
+def read_records(folder: Path) -> list[RowRecord]:
     """The records of an entry, finished or not; none if there is no such file."""
     try:
         content = (folder / "rows").read_bytes()
     except OSError:
         return []
     return [
-        Record(*(content[at + part * _HASH : at + (part + 1) * _HASH] for part in range(3)))
+        RowRecord(*(content[at + part * _HASH : at + (part + 1) * _HASH] for part in range(3)))
         for at in range(0, len(content) - _RECORD + 1, _RECORD)
     ]
 
 
-class _Place(NamedTuple):
+class _RowPlace(NamedTuple):
     path: Path
     number: int
-    record: Record
+    record: RowRecord
 
 
 class KnownRows:
@@ -179,13 +179,13 @@ class KnownRows:
 
     def __init__(self, kind: Path, row_bytes: int) -> None:
         self.row_bytes = row_bytes
-        self._places: dict[bytes, _Place] = {}
+        self._places: dict[bytes, _RowPlace] = {}
         for folder in sorted(kind.iterdir()):
             for number, record in enumerate(read_records(folder)):
-                place = _Place(folder / "pixels", number, record)
+                place = _RowPlace(folder / "pixels", number, record)
                 self._places[record.identity] = self._places[record.content] = place
 
-    def find(self, key: bytes) -> Made | None:
+    def find(self, key: bytes) -> DecodedRow | None:
         """The row with this identity or content, if its pixels are those that were written."""
         place = self._places.get(key)
         if place is None:
@@ -198,4 +198,4 @@ class KnownRows:
             return None  # deleted meanwhile; it is decoded again
         if hashlib.sha256(pixels).digest() != place.record.pixels:
             return None
-        return Made(place.record.content, pixels)
+        return DecodedRow(place.record.content, pixels)

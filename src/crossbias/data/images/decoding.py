@@ -13,13 +13,12 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from crossbias.data.images.cache import cached
-from crossbias.data.images.encoded import Item, UnusableImages, unreadable
+from crossbias.data.images.encoded_images import EncodedImage, UnusableImages, unreadable
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
 
 FORMATS: Final = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 """What is read, as far as Pillow is built with it. Not EPS, for which it starts a program."""
-
 
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
@@ -78,7 +77,7 @@ def read_images(
 
 
 def read_items(
-    items: Sequence[Item],
+    items: Sequence[EncodedImage],
     fit: Fit,
     *,
     cache: Path | None = None,
@@ -160,7 +159,7 @@ def _fitted(image: Image.Image, fit: Fit) -> Image.Image:
     return resized.crop((left, top, left + size, top + size))
 
 
-def _items(files: Sequence[Path], names: Sequence[str]) -> list[Item]:
+def _items(files: Sequence[Path], names: Sequence[str]) -> list[EncodedImage]:
     """Files by path, size and time of modification, which tell whether one was changed."""
     items, reasons = [], {}
     for row, file in enumerate(files):
@@ -170,7 +169,7 @@ def _items(files: Sequence[Path], names: Sequence[str]) -> list[Item]:
             reasons[row] = unreadable(error)
         else:
             identity = repr((os.path.abspath(file), status.st_size, status.st_mtime_ns))
-            items.append(Item(identity, names[row], partial(_opened, file)))
+            items.append(EncodedImage(identity, names[row], partial(_opened, file)))
     if reasons:
         raise UnusableImages(reasons, names)
     return items

@@ -3,7 +3,7 @@
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,19 +14,22 @@ from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images.decoding import Fit, decode
-from crossbias.data.images.encoded import UnusableImages, unreadable
+from crossbias.data.images.encoded_images import UnusableImages, unreadable
 from crossbias.data.own.image_folder import Folder
 from crossbias.data.own.labels import without_conflicts
 from crossbias.data.own.table_source import TableSource
 from crossbias.data.published.listing import ImageSource, Listing
 from crossbias.data.source import Source, data_root
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import first_few
 from crossbias.progress import Progress
 from crossbias.types import UNKNOWN
 
+_REPORT: Final = 256  # files between two reports of progress
+
 
 @dataclass
-class Check:
+class DataCheck:
     """What was found.
 
     Attributes:
@@ -49,13 +52,13 @@ def check_source(
     root: Path | str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Check:
+) -> DataCheck:
     """Look at every sample of every split.
 
     Image files are decoded anew, whether they are in the cache or not, and compared by the hash
     of their bytes; samples of other data sets by the hash of their inputs.
     """
-    check, hashes = Check(), {}
+    check, hashes = DataCheck(), {}
     progress = progress or Progress()
     for split in source.available_splits:
         labels: BiasedDataset
@@ -73,12 +76,12 @@ def check_source(
         check.sizes[split] = len(labels)
         _check_labels(labels, check)
         _check_counts(labels, source.published(split), check)
-    check.warnings += copies(hashes)
+    check.warnings += _copies(hashes)
     return check
 
 
 def _published_files(
-    source: ImageSource, split: str, listing: Listing, check: Check, progress: Progress
+    source: ImageSource, split: str, listing: Listing, check: DataCheck, progress: Progress
 ) -> dict[str, str]:
     files: list[tuple[str, Path]] = []
     for file in listing.files:
@@ -86,19 +89,19 @@ def _published_files(
             files += [(str(frame), frame) for frame in source.frames(file)]
         except CrossbiasError as error:  # a clip without frames, or that is no video
             check.errors.append(f"{split}: {error}")
-    hashes, broken = decode_all(files, source.fit, split=split, progress=progress)
-    check.errors += [f"{split}: {text}" for text in some(broken)]
+    hashes, broken = _decode_all(files, source.fit, split=split, progress=progress)
+    check.errors += [f"{split}: {text}" for text in first_few(broken)]
     return hashes
 
 
 def _own_images(
-    source: TableSource, split: str, rows: list[int], check: Check, progress: Progress
+    source: TableSource, split: str, rows: list[int], check: DataCheck, progress: Progress
 ) -> dict[str, str]:
     try:
         if isinstance(source, Folder):
             files = [(source.titles[row], source.all_files[row]) for row in rows]
-            hashes, broken = decode_all(files, source.fitted(), split=split, progress=progress)
-            check.errors += [f"{split}: {text}" for text in some(broken)]
+            hashes, broken = _decode_all(files, source.fitted(), split=split, progress=progress)
+            check.errors += [f"{split}: {text}" for text in first_few(broken)]
             return hashes
         return _hashes_of(split, source.images(rows)[0])
     except UnusableImages as error:
@@ -115,50 +118,7 @@ def _hashes_of(split: str, inputs: Tensor) -> dict[str, str]:
     }
 
 
-def _check_labels(data: BiasedDataset, check: Check) -> None:
-    columns = {"target": (data.targets, data.classes)}
-    columns |= {name: (column, data.values[name]) for name, column in data.attributes.items()}
-    for name, (column, values) in columns.items():
-        counts = Counter(column.tolist())
-        missing = counts.pop(UNKNOWN, 0)
-        if missing:
-            check.warnings.append(f"{data.split}: {name} is not known of {missing:,} samples")
-        once = [values[value] for value in sorted(counts) if counts[value] == 1]
-        if once:
-            check.warnings.append(
-                f"{data.split}: {len(once)} values of {name} occur once: {', '.join(some(once))}"
-            )
-    alone = without_conflicts(data) if data.split == "train" else []
-    if alone:
-        check.warnings.append(
-            f"{data.split}: no sample of {', '.join(some(alone))} conflicts with its {data.bias}"
-        )
-
-
-def _check_counts(data: BiasedDataset, published: Mapping[str, int], check: Check) -> None:
-    found = {"images": len(data)}
-    found |= Counter(data.classes[target] for target in data.targets.tolist())
-    if data.bias is not None:
-        counts, aligned = data.counts(), data.alignment()
-        found |= {"aligned": int(counts[aligned].sum()), "conflicting": int(counts[~aligned].sum())}
-        for target, name in enumerate(data.classes):
-            for value, bias in enumerate(data.values[data.bias]):
-                found[f"{name} / {bias}"] = int(counts[target, value])
-    for what, expected in published.items():
-        check.compared += 1
-        if found.get(what, 0) != expected:
-            check.errors.append(
-                f"{data.split}: {found.get(what, 0):,} of {what}, but {expected:,} were published"
-            )
-
-
-LISTED: Final = 10
-"""Things named of each kind."""
-
-_REPORT = 256  # files between two looks at the progress
-
-
-def decode_all(
+def _decode_all(
     files: Sequence[tuple[str, Path]], fit: Fit, *, split: str, progress: Progress
 ) -> tuple[dict[str, str], list[str]]:
     """Decode every file anew, whether it is in the cache or not.
@@ -198,7 +158,44 @@ def _decoded(file: Path, fit: Fit) -> tuple[str, str]:
     return hashlib.sha256(content).hexdigest(), ""
 
 
-def copies(hashes: Mapping[str, Mapping[str, str]]) -> list[str]:
+def _check_labels(data: BiasedDataset, check: DataCheck) -> None:
+    columns = {"target": (data.targets, data.classes)}
+    columns |= {name: (column, data.values[name]) for name, column in data.attributes.items()}
+    for name, (column, values) in columns.items():
+        counts = Counter(column.tolist())
+        missing = counts.pop(UNKNOWN, 0)
+        if missing:
+            check.warnings.append(f"{data.split}: {name} is not known of {missing:,} samples")
+        once = [values[value] for value in sorted(counts) if counts[value] == 1]
+        if once:
+            listed = ", ".join(first_few(once))
+            check.warnings.append(
+                f"{data.split}: {len(once)} values of {name} occur once: {listed}"
+            )
+    alone = without_conflicts(data) if data.split == "train" else []
+    if alone:
+        listed = ", ".join(first_few(alone))
+        check.warnings.append(f"{data.split}: no sample of {listed} conflicts with its {data.bias}")
+
+
+def _check_counts(data: BiasedDataset, published: Mapping[str, int], check: DataCheck) -> None:
+    found = {"images": len(data)}
+    found |= Counter(data.classes[target] for target in data.targets.tolist())
+    if data.bias is not None:
+        counts, aligned = data.counts(), data.alignment()
+        found |= {"aligned": int(counts[aligned].sum()), "conflicting": int(counts[~aligned].sum())}
+        for target, name in enumerate(data.classes):
+            for value, bias in enumerate(data.values[data.bias]):
+                found[f"{name} / {bias}"] = int(counts[target, value])
+    for what, expected in published.items():
+        check.compared += 1
+        if found.get(what, 0) != expected:
+            check.errors.append(
+                f"{data.split}: {found.get(what, 0):,} of {what}, but {expected:,} were published"
+            )
+
+
+def _copies(hashes: Mapping[str, Mapping[str, str]]) -> list[str]:
     """Samples of one split that are in another one too, byte for byte.
 
     Test splits may overlap each other on purpose; training and validation must not overlap
@@ -215,15 +212,8 @@ def copies(hashes: Mapping[str, Mapping[str, str]]) -> list[str]:
                 continue
             same = [(known[digest], name) for name, digest in entries.items() if digest in known]
             if same:
-                examples = some([f"{one} = {two}" for one, two in same])
+                examples = first_few([f"{one} = {two}" for one, two in same])
                 warnings.append(
                     f"{len(same):,} samples of {other} are in {split} too: {'; '.join(examples)}"
                 )
     return warnings
-
-
-def some(texts: Iterable[str]) -> list[str]:
-    """The first texts, and how many more there are."""
-    texts = list(texts)
-    more = len(texts) - LISTED
-    return [*texts[:LISTED], f"and {more:,} more"] if more > 0 else texts

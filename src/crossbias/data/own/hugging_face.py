@@ -10,9 +10,9 @@ from typing import Any, BinaryIO, ClassVar
 from torch import Tensor
 
 from crossbias.data.images.decoding import read_items
-from crossbias.data.images.encoded import Item
-from crossbias.data.mapping import cache_folder
-from crossbias.data.own.table import Table
+from crossbias.data.images.encoded_images import EncodedImage
+from crossbias.data.memory_maps import cache_folder
+from crossbias.data.own.table import LabelTable
 from crossbias.data.own.table_files import as_text
 from crossbias.data.own.table_source import TableSource
 from crossbias.errors import CrossbiasError
@@ -31,7 +31,7 @@ class HuggingFace(TableSource):
     summary: ClassVar[str] = "a Hugging Face data set on disk: hf:PATH"
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> LabelTable:
         """The columns of all splits but the images."""
         parts, places = self._parts, self._places
         image = self._image
@@ -42,7 +42,7 @@ class HuggingFace(TableSource):
         if set(parts) != {""}:
             columns["split"] = [split for split, _ in places]
         where = [f"{self.path} {split} row {row + 1}".replace("  ", " ") for split, row in places]
-        return Table(self.path, columns, where)
+        return LabelTable(self.path, columns, where)
 
     def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
         """The images of some rows, from the cache."""
@@ -51,7 +51,7 @@ class HuggingFace(TableSource):
             split, row = self._places[number]
             part = self._parts[split]
             items.append(
-                Item(
+                EncodedImage(
                     # The fingerprint changes with every change of the data set.
                     repr((part._fingerprint, row)),
                     f"{self.table.where[number]}: the image",

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from crossbias.data.images.decoding import read_images
+from crossbias.data.images.files_inside import files_inside
 from crossbias.data.own.labels import SPLIT_COLUMN, SPLIT_NAMES
-from crossbias.data.own.paths import files_inside
-from crossbias.data.own.table import Table
+from crossbias.data.own.table import LabelTable
 from crossbias.data.own.table_files import read_table
 from crossbias.data.own.table_source import TableSource
 from crossbias.errors import CrossbiasError
@@ -69,7 +69,7 @@ class Folder(TableSource):
             self.target = "class"
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> LabelTable:
         """All rows, with a column of files that are all there, each once."""
         if not self.path or not Path(self.path).is_dir():
             raise CrossbiasError(f"{self.path!r} is not a folder; name yours as folder:PATH")
@@ -119,7 +119,7 @@ class Folder(TableSource):
             raise CrossbiasError(f"there is no table of labels {given}, nor {beside}")
         return given if given.exists() else beside
 
-    def _listed(self) -> Table:
+    def _listed(self) -> LabelTable:
         """The table that folders for each class stand for."""
         found = [Path(name) for name in sorted(_files(self.path))]
         first = {file.parts[0] for file in found}
@@ -135,7 +135,7 @@ class Folder(TableSource):
         files = [file.as_posix() for file in found]
         if not files:
             raise CrossbiasError(f"{self.path} has no files in it")
-        return Table(self.path, {self.file: files} | columns, files)
+        return LabelTable(self.path, {self.file: files} | columns, files)
 
 
 def _files(top: str) -> Iterator[str]:

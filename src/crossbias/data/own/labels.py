@@ -10,8 +10,9 @@ import torch
 
 from crossbias.data.assignment import shuffled
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.own.table import Encoded, Table, is_missing
+from crossbias.data.own.table import EncodedColumn, LabelTable, is_missing
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import first_few
 from crossbias.seeds import generator_for
 
 SPLIT_NAMES: Final = {
@@ -24,12 +25,11 @@ SPLIT_NAMES: Final = {
 SPLIT_COLUMN: Final = "split"
 """Column of the splits unless another is named; only this one may be absent."""
 
-_LISTED = 10
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Labels:
+class TableLabels:
     """The labels of every row of a table.
 
     Args:
@@ -38,14 +38,14 @@ class Labels:
         bias: The attribute that is the bias, if any.
     """
 
-    target: Encoded
-    attributes: dict[str, Encoded]
+    target: EncodedColumn
+    attributes: dict[str, EncodedColumn]
     bias: str | None
 
     @classmethod
     def of(
-        cls, table: Table, *, target: str, bias: str | None, attributes: Sequence[str]
-    ) -> "Labels":
+        cls, table: LabelTable, *, target: str, bias: str | None, attributes: Sequence[str]
+    ) -> "TableLabels":
         """Read them from a table.
 
         Args:
@@ -70,7 +70,7 @@ class Labels:
 
 
 def splits_of(
-    table: Table, labels: Labels, *, column: str, fractions: dict[str, float], seed: int
+    table: LabelTable, labels: TableLabels, *, column: str, fractions: dict[str, float], seed: int
 ) -> list[str]:
     """The split of every row: what a column says, if there is such a column, else by fraction."""
     if column not in table.columns and column in ("", SPLIT_COLUMN):
@@ -83,54 +83,6 @@ def splits_of(
             f"name another column of splits, or none to have them made: split_by="
         )
     return cells
-
-
-def without_conflicts(data: BiasedDataset) -> list[str]:
-    """Classes without a conflicting sample: nothing there tells target and bias apart."""
-    counts = data.counts()
-    conflicting = (counts * ~data.alignment()).sum(1)
-    return [
-        name
-        for name, known, other in zip(data.classes, counts.sum(1), conflicting, strict=True)
-        if known and not other
-    ]
-
-
-def report_missing_conflicts(data: BiasedDataset) -> None:
-    """Warn of classes without a conflicting sample."""
-    if alone := without_conflicts(data):
-        _logger.warning(
-            "%s %s: no sample of %s conflicts with its usual %s; methods that weigh or pair "
-            "conflicting samples have none of these classes",
-            data.name, data.split, ", ".join(alone), data.bias,
-        )  # fmt: skip
-
-
-def _complete(table: Table, target: str) -> Encoded:
-    """A column of classes, with a value in every row."""
-    found = _of_two(table.encoded(target), target, table)
-    _refuse_missing(table, target, (found.numbers < 0).nonzero().flatten().tolist())
-    return found
-
-
-def _of_two(encoded: Encoded, name: str, table: Table) -> Encoded:
-    if len(encoded.values) < 2:
-        raise CrossbiasError(
-            f"{table.name}: {name} has {len(encoded.values)} value"
-            f"{'s' if not encoded.values else f', {encoded.values[0]!r},'} and needs two or more; "
-            f"name another column, or write the value of the other rows too"
-        )
-    return encoded
-
-
-def _refuse_missing(table: Table, name: str, rows: list[int]) -> None:
-    if rows:
-        listed = ", ".join(table.where[row] for row in rows[:_LISTED])
-        more = f" and {len(rows) - _LISTED:,} more" if len(rows) > _LISTED else ""
-        raise CrossbiasError(
-            f"{name} is missing in {len(rows):,} of {len(table.where):,} rows ({listed}{more}); "
-            f"write it, or take the rows out"
-        )
 
 
 def split_by_fraction(
@@ -166,3 +118,50 @@ def split_by_fraction(
         found[row] = max(behind, key=lambda split: behind[split])
         behind[found[row]] -= 1
     return found
+
+
+def without_conflicts(data: BiasedDataset) -> list[str]:
+    """Classes without a conflicting sample: nothing there tells target and bias apart."""
+    counts = data.counts()
+    conflicting = (counts * ~data.alignment()).sum(1)
+    return [
+        name
+        for name, known, other in zip(data.classes, counts.sum(1), conflicting, strict=True)
+        if known and not other
+    ]
+
+
+def report_missing_conflicts(data: BiasedDataset) -> None:
+    """Warn of classes without a conflicting sample."""
+    if alone := without_conflicts(data):
+        _logger.warning(
+            "%s %s: no sample of %s conflicts with its usual %s; methods that weigh or pair "
+            "conflicting samples have none of these classes",
+            data.name, data.split, ", ".join(alone), data.bias,
+        )  # fmt: skip
+
+
+def _complete(table: LabelTable, target: str) -> EncodedColumn:
+    """A column of classes, with a value in every row."""
+    found = _of_two(table.encoded(target), target, table)
+    _refuse_missing(table, target, (found.numbers < 0).nonzero().flatten().tolist())
+    return found
+
+
+def _of_two(encoded: EncodedColumn, name: str, table: LabelTable) -> EncodedColumn:
+    if len(encoded.values) < 2:
+        raise CrossbiasError(
+            f"{table.name}: {name} has {len(encoded.values)} value"
+            f"{'s' if not encoded.values else f', {encoded.values[0]!r},'} and needs two or more; "
+            f"name another column, or write the value of the other rows too"
+        )
+    return encoded
+
+
+def _refuse_missing(table: LabelTable, name: str, rows: list[int]) -> None:
+    if rows:
+        listed = ", ".join(first_few([table.where[row] for row in rows]))
+        raise CrossbiasError(
+            f"{name} is missing in {len(rows):,} of {len(table.where):,} rows ({listed}); "
+            f"write it, or take the rows out"
+        )

@@ -15,7 +15,7 @@ _BETWEEN = " / "  # names of values in the name of a combined value
 
 
 @dataclass(frozen=True)
-class Table:
+class LabelTable:
     """Rows of text.
 
     Args:
@@ -47,7 +47,7 @@ class Table:
                 )
         return [values.index(cell) for cell in cells]
 
-    def encoded(self, name: str) -> "Encoded":
+    def encoded(self, name: str) -> "EncodedColumn":
         """A column as numbers of its values, which are sorted: numbers by size, text by letters.
 
         Raises:
@@ -62,10 +62,10 @@ class Table:
                 name, cells, texts, [cell for cell in known if numbers[cell] is not None]
             )
         if texts:
-            return Encoded.of(cells, tuple(sorted(set(texts))))
+            return EncodedColumn.of(cells, tuple(sorted(set(texts))))
         ordered = sorted({number for number in numbers.values() if number is not None})
         named = [str(numbers[cell]) if cell else "" for cell in cells]  # 1 and 1.0 are the same
-        return Encoded.of(named, tuple(str(number) for number in ordered))
+        return EncodedColumn.of(named, tuple(str(number) for number in ordered))
 
     def _refuse_mixed(
         self, name: str, cells: list[str], texts: list[str], numbers: list[str]
@@ -80,7 +80,7 @@ class Table:
             f"the value is not known"
         )
 
-    def combined(self, names: Sequence[str]) -> "Encoded":
+    def combined(self, names: Sequence[str]) -> "EncodedColumn":
         """Several columns as one, with a value for every combination that occurs."""
         parts = [self.encoded(name) for name in names]
         if len(parts) == 1:
@@ -92,11 +92,13 @@ class Table:
             _BETWEEN.join(part.values[at] for part, at in zip(parts, key, strict=True))
             for key in known
         ]
-        return Encoded(torch.tensor([number.get(key, UNKNOWN) for key in keys]), tuple(values))
+        return EncodedColumn(
+            torch.tensor([number.get(key, UNKNOWN) for key in keys]), tuple(values)
+        )
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedColumn:
     """A column as numbers.
 
     Args:
@@ -108,7 +110,7 @@ class Encoded:
     values: tuple[str, ...]
 
     @classmethod
-    def of(cls, cells: Sequence[str], values: tuple[str, ...]) -> "Encoded":
+    def of(cls, cells: Sequence[str], values: tuple[str, ...]) -> "EncodedColumn":
         """Cells by their place among the values; empty ones are unknown."""
         places = {value: place for place, value in enumerate(values)}
         return cls(torch.tensor([places.get(cell, UNKNOWN) for cell in cells]), values)

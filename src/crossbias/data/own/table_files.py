@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from crossbias.data.own.table import Table
+from crossbias.data.own.table import LabelTable
 from crossbias.errors import CrossbiasError
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> LabelTable:
     """The table in a ``.csv``, ``.tsv`` or ``.parquet`` file.
 
     Raises:
@@ -31,7 +31,7 @@ def read_table(path: Path) -> Table:
     return table
 
 
-def _text(path: Path, suffix: str) -> Table:
+def _text(path: Path, suffix: str) -> LabelTable:
     # Spreadsheets begin UTF-8 with a mark that would become part of the first column's name.
     with open(path, newline="", encoding="utf-8-sig") as file:
         rows = _rows(file, "\t" if suffix == ".tsv" else ",")
@@ -49,7 +49,7 @@ def _text(path: Path, suffix: str) -> Table:
             lines.append(f"{path.name} line {line}")
             cells.append(row)
     columns = {name: [row[at] for row in cells] for at, name in enumerate(header) if name}
-    return Table(str(path), columns, lines)
+    return LabelTable(str(path), columns, lines)
 
 
 def _rows(file: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -61,7 +61,7 @@ def _rows(file: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         line = reader.line_num + 1
 
 
-def _parquet(path: Path) -> Table:
+def _parquet(path: Path) -> LabelTable:
     if importlib.util.find_spec("pyarrow") is None:
         raise CrossbiasError(
             f"reading {path} needs pyarrow: pip install 'crossbias[parquet]'; "
@@ -76,7 +76,7 @@ def _parquet(path: Path) -> Table:
         raise CrossbiasError(f"{path} is not a Parquet file: {error}") from error
     columns = {name: [as_text(cell) for cell in cells] for name, cells in found.items()}
     count = len(next(iter(columns.values()), []))
-    return Table(str(path), columns, [f"{path.name} row {row + 1}" for row in range(count)])
+    return LabelTable(str(path), columns, [f"{path.name} row {row + 1}" for row in range(count)])
 
 
 def as_text(value: object) -> str:

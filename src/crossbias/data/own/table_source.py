@@ -10,8 +10,8 @@ from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit
-from crossbias.data.own.labels import SPLIT_COLUMN, Labels, report_missing_conflicts, splits_of
-from crossbias.data.own.table import Table
+from crossbias.data.own.labels import SPLIT_COLUMN, TableLabels, report_missing_conflicts, splits_of
+from crossbias.data.own.table import LabelTable
 from crossbias.data.source import Source
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Count, Fraction
@@ -65,7 +65,7 @@ class TableSource(Source):
 
     @cached_property
     @abstractmethod
-    def table(self) -> Table:
+    def table(self) -> LabelTable:
         """All rows of all splits."""
 
     @abstractmethod
@@ -123,13 +123,15 @@ class TableSource(Source):
         return Fit(self.size, self.fit, self.channels)
 
     @cached_property
-    def _labels(self) -> Labels:
+    def _labels(self) -> TableLabels:
         if self.target is None:
             raise CrossbiasError(
                 f"{self.title} needs the column to learn: --target on the command line, target= "
                 f"in Python; the columns of {self.table.name} are: {', '.join(self.table.columns)}"
             )
-        return Labels.of(self.table, target=self.target, bias=self.bias, attributes=self.attributes)
+        return TableLabels.of(
+            self.table, target=self.target, bias=self.bias, attributes=self.attributes
+        )
 
     @property
     def _splitting(self) -> dict[str, Any]:

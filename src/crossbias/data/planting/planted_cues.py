@@ -12,13 +12,19 @@ from torch import Tensor
 
 from crossbias.errors import CrossbiasError
 
-Cue = Literal["color", "watermark", "brightness", "texture", "patch"]
+PlantedCue = Literal["color", "watermark", "brightness", "texture", "patch"]
+
+MOST_VALUES: Final = 63
+"""As many as there are tiles."""
+
+TILE: Final = 8
+"""Side of a tile."""
 
 _CHUNK: Final = 1 << 20  # numbers at a time; changes nothing but memory and time
 _LUMA: Final = (299, 587, 114)  # thousandths of red, green and blue in lightness, ITU-R BT.601
 
 
-def plant_values(images: Tensor, values: Tensor, *, bias: Cue, num_values: int) -> Tensor:
+def plant_values(images: Tensor, values: Tensor, *, bias: PlantedCue, num_values: int) -> Tensor:
     """Put a cue that shows its value into each image.
 
     ``color``: every pixel keeps its lightness, at 69 % contrast, and takes the value's color, all
@@ -99,7 +105,7 @@ def _patch(pixels: Tensor, values: Tensor, num_values: int) -> Tensor:
     return pixels
 
 
-_PAINTERS: Final[dict[Cue, Callable[[Tensor, Tensor, int], Tensor]]] = {
+_PAINTERS: Final[dict[PlantedCue, Callable[[Tensor, Tensor, int], Tensor]]] = {
     "color": _color,
     "watermark": _watermark,
     "brightness": _brightness,
@@ -128,8 +134,10 @@ def _square(top: int, left: int, side: int) -> tuple[slice, slice, slice, slice]
 
 
 def _check(images: Tensor, values: Tensor, bias: str, num_values: int) -> None:
-    if bias not in get_args(Cue):
-        raise CrossbiasError(f"there is no cue {bias!r}; there are: {', '.join(get_args(Cue))}")
+    if bias not in get_args(PlantedCue):
+        raise CrossbiasError(
+            f"there is no cue {bias!r}; there are: {', '.join(get_args(PlantedCue))}"
+        )
     if images.dtype != torch.uint8 or images.ndim != 4 or min(images.shape[2:]) < TILE:
         raise CrossbiasError(
             f"a {bias} can be planted into (n, C, H, W) uint8 images of {TILE} x {TILE} pixels or "
@@ -146,13 +154,6 @@ def _check(images: Tensor, values: Tensor, bias: str, num_values: int) -> None:
         )
     if len(values) and not 0 <= int(values.min()) <= int(values.max()) < num_values:
         raise CrossbiasError(f"values must lie in 0..{num_values - 1}")
-
-
-MOST_VALUES: Final = 63
-"""As many as there are tiles."""
-
-TILE: Final = 8
-"""Side of a tile."""
 
 
 def hues(count: int) -> Tensor:

@@ -8,7 +8,7 @@ from typing import get_args
 from PIL import Image
 
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.planting.planted_cues import Cue
+from crossbias.data.planting.planted_cues import PlantedCue
 from crossbias.data.planting.planting import plant
 from crossbias.data.source import Source
 from crossbias.errors import CrossbiasError
@@ -38,10 +38,10 @@ def write_planted(
     Returns:
         Number of images, and the shape of one, (channels, height, width).
     """
-    if cue not in get_args(Cue):
+    if cue not in get_args(PlantedCue):
         raise CrossbiasError(
-            f"there is no cue {cue!r}{closest(cue, get_args(Cue))}; "
-            f"there are: {', '.join(get_args(Cue))}"
+            f"there is no cue {cue!r}{closest(cue, get_args(PlantedCue))}; "
+            f"there are: {', '.join(get_args(PlantedCue))}"
         )
     if out.exists():
         raise CrossbiasError(f"{out} exists already; name a folder that does not")

@@ -7,13 +7,13 @@ from torch import Tensor
 
 from crossbias.data.assignment import biased_values
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.planting.planted_cues import Cue, plant_values
+from crossbias.data.planting.planted_cues import PlantedCue, plant_values
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Fraction, convert
 from crossbias.seeds import generator_for
 
 
-def plant(dataset: BiasedDataset, *, bias: Cue, rho: float, seed: int = 0) -> BiasedDataset:
+def plant(dataset: BiasedDataset, *, bias: PlantedCue, rho: float, seed: int = 0) -> BiasedDataset:
     """The same images with a cue that goes along with the class, which becomes the bias.
 
     The cue has one value for each class. Everything else stays: targets, other attributes,
@@ -46,7 +46,7 @@ def plant(dataset: BiasedDataset, *, bias: Cue, rho: float, seed: int = 0) -> Bi
     return replace(planted, origin={**dataset.origin, "planted": [bias, rho, seed]})
 
 
-def replant(dataset: BiasedDataset, values: Tensor, *, bias: Cue) -> BiasedDataset:
+def replant(dataset: BiasedDataset, values: Tensor, *, bias: PlantedCue) -> BiasedDataset:
     """The same images with the cue of the given values, as for a counterfactual test.
 
     Args:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from crossbias.data.assignment import shuffled
-from crossbias.data.own.paths import files_inside
+from crossbias.data.images.files_inside import files_inside
 from crossbias.data.published.listing import ImageSource, Listing
 from crossbias.errors import CrossbiasError
 from crossbias.seeds import generator_for

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from PIL import Image
 
-from crossbias.data.mapping import cache_folder
+from crossbias.data.memory_maps import cache_folder
 from crossbias.data.published.listing import images_in
 from crossbias.errors import CrossbiasError
 

@@ -9,7 +9,7 @@ import torch
 
 from crossbias.data.assignment import shuffled
 from crossbias.data.images.decoding import Fit
-from crossbias.data.own.paths import files_inside
+from crossbias.data.images.files_inside import files_inside
 from crossbias.data.own.table_files import read_table
 from crossbias.data.published.listing import ImageSource, Listing, images_in
 from crossbias.seeds import generator_for

@@ -7,13 +7,25 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 from torch import Tensor
 
-from crossbias.data.own.paths import files_inside
+from crossbias.data.images.files_inside import files_inside
 from crossbias.data.published.listing import ImageSource, Listing, on_the_diagonal
 from crossbias.errors import CrossbiasError
 
 GENDERS: Final = ("female", "male")
 AGES: Final = ("0-29", "40+")
 SIZES: Final = {"EB1": 36_004, "EB2": 16_800, "test": 13_129}
+
+
+_ALLOWED: Final = frozenset({
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy.core.multiarray", "scalar"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "scalar"),
+    ("_codecs", "encode"),
+})  # fmt: skip
+"""What numbers, texts, lists and dictionaries in an array need, and nothing that acts."""
 
 
 class IMDBFace(ImageSource):
@@ -104,19 +116,7 @@ def _text(name: str | bytes) -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
-_ALLOWED: Final = frozenset({
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "scalar"),
-    ("_codecs", "encode"),
-})  # fmt: skip
-"""What numbers, texts, lists and dictionaries in an array need, and nothing that acts."""
-
-
-class _Unpickler(pickle.Unpickler):
+class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ALLOWED:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}")
@@ -137,7 +137,7 @@ def read_pickled_array(path: Path) -> dict[Any, Any]:
             shape, _, dtype = read[version](file)
             if not dtype.hasobject or shape != ():
                 raise CrossbiasError(f"{path} holds numbers, not one dictionary")
-            value = _Unpickler(file, encoding="latin1").load().item()
+            value = _PlainUnpickler(file, encoding="latin1").load().item()
     except (OSError, ValueError, KeyError, EOFError, pickle.UnpicklingError) as error:
         raise CrossbiasError(f"cannot read {path} safely: {error}") from error
     if not isinstance(value, dict):

@@ -6,7 +6,7 @@ from typing import ClassVar, Final, Literal
 from torch import Tensor
 
 from crossbias.data.images.decoding import Fit
-from crossbias.data.own.paths import files_inside
+from crossbias.data.images.files_inside import files_inside
 from crossbias.data.own.table_files import read_table
 from crossbias.data.published.listing import ImageSource, Listing, on_the_diagonal
 

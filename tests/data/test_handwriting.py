@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.interpolate import CubicHermiteSpline
 
-from crossbias.data.generated.digits import HEIGHT, PIECES, WAYS, WIDTH, Way, ways
+from crossbias.data.generated.handwriting import HEIGHT, PIECES, WAYS, WIDTH, Way, ways
 
 EVERY_WAY = [way for digit in WAYS.values() for way in digit]
 

@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import BinaryIO, NamedTuple
 
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import first_few
 
-_LISTED = 10  # unusable images named in a message
 
-
-class Item(NamedTuple):
+class EncodedImage(NamedTuple):
     """One encoded image."""
 
     identity: str  # finds its pixels again; another one whenever its content may have changed
@@ -26,9 +25,7 @@ class UnusableImages(CrossbiasError):
 
     def __init__(self, reasons: dict[int, str], names: Sequence[str]) -> None:
         self.reasons = reasons
-        listed = [f"{names[row]} {reason}" for row, reason in sorted(reasons.items())[:_LISTED]]
-        more = len(reasons) - len(listed)
-        listed += [f"and {more:,} more"] if more else []
+        listed = first_few([f"{names[row]} {reason}" for row, reason in sorted(reasons.items())])
         super().__init__(
             f"{len(reasons):,} of {len(names):,} images cannot be used; "
             f"repair them or take them out of the data: {'; '.join(listed)}"

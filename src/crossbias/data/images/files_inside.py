@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from crossbias.data.images.encoded import UnusableImages
+from crossbias.data.images.encoded_images import UnusableImages
 
 
 def files_inside(

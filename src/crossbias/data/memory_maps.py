@@ -1,4 +1,4 @@
-"""Arrays in files that are mapped into memory, and rows of arrays that may not fit into it."""
+"""Arrays in memory-mapped files, chosen rows of them, and the folder in which they lie."""
 
 import os
 import sys
@@ -15,6 +15,9 @@ from crossbias.errors import CrossbiasError
 
 LARGEST_COPY: Final = 2**30
 """Bytes of images that are copied in memory; more are copied into a file."""
+
+CACHE_VARIABLE: Final = "CROSSBIAS_CACHE"
+"""Environment variable that names the folder of the cache, where none is given."""
 
 _CHUNK = 2**24  # bytes at a time
 
@@ -56,10 +59,6 @@ def rows_of(inputs: Tensor, rows: Tensor) -> Tensor:
             f"cannot write {len(numbers) * row_bytes / 1e9:.1f} GB of chosen images to {folder}: "
             f"{error.strerror or error}; make room, or name another folder: {CACHE_VARIABLE}"
         ) from error
-
-
-CACHE_VARIABLE: Final = "CROSSBIAS_CACHE"
-"""Environment variable that names the folder of the cache, where none is given."""
 
 
 def cache_folder(given: Path | None = None) -> Path:
