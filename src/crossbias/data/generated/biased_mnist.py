@@ -1,5 +1,6 @@
 """Biased MNIST of ReBias (ICML 2020) and EnD (CVPR 2021): the background gives the digit away."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -21,6 +22,7 @@ CONFLICTING = {0.999: 63, 0.997: 184, 0.995: 305, 0.99: 606}
 """Conflicting training images at the papers' values of rho."""
 
 
+@dataclass(kw_only=True)
 class BiasedMNIST(Source):
     """White MNIST digits on one of ten background colors.
 
@@ -52,18 +54,10 @@ class BiasedMNIST(Source):
     )
     network: ClassVar[str] = "convnet"
 
-    def __init__(
-        self,
-        *,
-        rho: Fraction = 0.997,
-        confusing: Annotated[int, Interval(1, 9)] = 9,
-        validation_rho: Fraction = 0.1,
-        held_out: Annotated[float, Interval(0, 0.5)] = 0.0,
-    ) -> None:
-        self.rho = rho
-        self.confusing = confusing
-        self.validation_rho = validation_rho
-        self.held_out = held_out
+    rho: Fraction = 0.997
+    confusing: Annotated[int, Interval(1, 9)] = 9
+    validation_rho: Fraction = 0.1
+    held_out: Annotated[float, Interval(0, 0.5)] = 0.0
 
     def published(self, split: str) -> dict[str, int]:
         """Sizes of the splits, and conflicting images where the papers' settings are used."""

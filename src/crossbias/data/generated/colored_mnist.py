@@ -1,6 +1,7 @@
 """Colored MNIST of PGD (ICLR 2022 submission, appendix B.1): the digit's color gives it away."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -25,6 +26,7 @@ from crossbias.types import UNKNOWN
 RANDOM = "test-random-color"
 
 
+@dataclass(kw_only=True)
 class ColoredMNIST(Source):
     """MNIST digits in ten colors, each image's color a little off.
 
@@ -58,18 +60,10 @@ class ColoredMNIST(Source):
     )
     network: ClassVar[str] = "simple-convnet-1"
 
-    def __init__(
-        self,
-        *,
-        rho: Fraction = 0.99,
-        difficulty: NonNegative = 0.0001,
-        variant: Literal["paper", "released"] = "released",
-        palette: Literal["pgd", "lff"] = "pgd",
-    ) -> None:
-        self.rho = rho
-        self.difficulty = difficulty
-        self.variant = variant
-        self.palette = palette
+    rho: Fraction = 0.99
+    difficulty: NonNegative = 0.0001
+    variant: Literal["paper", "released"] = "released"
+    palette: Literal["pgd", "lff"] = "pgd"
 
     def published(self, split: str) -> dict[str, int]:
         """Sizes of the splits."""

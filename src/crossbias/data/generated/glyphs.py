@@ -1,6 +1,7 @@
 """Glyphs: drawn digits with a colored shortcut, made in memory at any size."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -37,6 +38,7 @@ NOISE: Final = 16
 ColoredPart = Literal["background", "foreground", "corner"]
 
 
+@dataclass(kw_only=True)
 class Glyphs(Source):
     """Handwritten-looking digits whose color goes along with the class.
 
@@ -65,20 +67,11 @@ class Glyphs(Source):
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test", "test-biased")
     network: ClassVar[str] = "simple-convnet-1"
 
-    def __init__(
-        self,
-        *,
-        size: Count = 10_000,
-        test_size: Count = 2_000,
-        image_size: Annotated[int, Interval(16, math.inf)] = 28,
-        rho: Fraction = 0.99,
-        bias: ColoredPart = "background",
-    ) -> None:
-        self.size = size
-        self.test_size = test_size
-        self.image_size = image_size
-        self.rho = rho
-        self.bias = bias
+    size: Count = 10_000
+    test_size: Count = 2_000
+    image_size: Annotated[int, Interval(16, math.inf)] = 28
+    rho: Fraction = 0.99
+    bias: ColoredPart = "background"
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Draw and color one split; nothing is read from ``root``."""

@@ -1,6 +1,7 @@
 """Colored MNIST of LNL (CVPR 2019, section 4.1): each image's color is near its class's mean."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -19,6 +20,7 @@ from crossbias.seeds import generator_for
 SINGLE = "test-color-"
 
 
+@dataclass(kw_only=True)
 class LNLColoredMNIST(Source):
     """MNIST digits in colors drawn from a normal distribution around a mean color.
 
@@ -44,11 +46,8 @@ class LNLColoredMNIST(Source):
     )
     network: ClassVar[str] = "lnl-convnet"
 
-    def __init__(
-        self, *, sigma2: NonNegative = 0.02, outside: Literal["redraw", "cut"] = "redraw"
-    ) -> None:
-        self.sigma2 = sigma2
-        self.outside = outside
+    sigma2: NonNegative = 0.02
+    outside: Literal["redraw", "cut"] = "redraw"
 
     def published(self, split: str) -> dict[str, int]:
         """Sizes of the splits."""

@@ -1,5 +1,6 @@
 """Toy-2d: a point in the plane, whose first coordinate is a shortcut to its class."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -17,6 +18,7 @@ CLASSES: Final = ("red", "yellow", "green")
 _GRID: Final = 2**12  # coordinates are multiples of 1 / _GRID
 
 
+@dataclass(kw_only=True)
 class Toy2d(Source):
     """The toy problem of ReBias (Bahng et al., ICML 2020, section 3.2): X = (B, S), three classes.
 
@@ -41,12 +43,9 @@ class Toy2d(Source):
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test", "test-biased")
     network: ClassVar[str] = "mlp"
 
-    def __init__(
-        self, *, size: Count = 1_500, test_size: Count = 1_800, noise: Positive = 0.2
-    ) -> None:
-        self.size = size
-        self.test_size = test_size
-        self.noise = noise
+    size: Count = 1_500
+    test_size: Count = 1_800
+    noise: Positive = 0.2
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Draw one split; nothing is read from ``root``."""

@@ -1,5 +1,6 @@
 """Watermarked MNIST of PGD (ICLR 2022 submission, appendix B.1): a garment gives the digit away."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
@@ -35,6 +36,7 @@ OBJECTS: Final = (
 SIDE: Final = 28
 
 
+@dataclass(kw_only=True)
 class WatermarkedMNIST(Source):
     """MNIST digits with a Fashion-MNIST object beside them, on a canvas of 56 x 56.
 
@@ -61,11 +63,8 @@ class WatermarkedMNIST(Source):
     )
     network: ClassVar[str] = "simple-convnet-1"
 
-    def __init__(
-        self, *, rho: Fraction = 0.99, offset: Annotated[int, Interval(0, SIDE)] = 8
-    ) -> None:
-        self.rho = rho
-        self.offset = offset
+    rho: Fraction = 0.99
+    offset: Annotated[int, Interval(0, SIDE)] = 8
 
     def published(self, split: str) -> dict[str, int]:
         """Sizes of the splits."""

@@ -3,23 +3,27 @@
 import importlib.util
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, Literal
 
 from torch import Tensor
 
 from crossbias.data.images.decoding import read_items
 from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.memory_maps import cache_folder
+from crossbias.data.own.labels import SPLIT_COLUMN
 from crossbias.data.own.table import LabelTable
 from crossbias.data.own.table_files import as_text
 from crossbias.data.own.table_source import TableSource
 from crossbias.errors import CrossbiasError
+from crossbias.parameters import Count, Fraction
 
 _SAVED = ("dataset_dict.json", "state.json")  # either is written by save_to_disk
 
 
+@dataclass(kw_only=True)
 class HuggingFace(TableSource):
     """What ``save_to_disk`` of ``datasets`` wrote, or a folder of Parquet files.
 
@@ -29,6 +33,17 @@ class HuggingFace(TableSource):
 
     name: ClassVar[str] = "hf"
     summary: ClassVar[str] = "a Hugging Face data set on disk: hf:PATH"
+
+    path: str = ""
+    target: str | None = None
+    bias: str | None = None
+    attributes: tuple[str, ...] = ()
+    split_by: str = SPLIT_COLUMN
+    validation: Fraction = 0.1
+    test: Fraction = 0.2
+    size: Count = 224
+    fit: Literal["crop", "squash"] = "crop"
+    channels: Literal[1, 3] = 3
 
     @cached_property
     def table(self) -> LabelTable:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -18,6 +19,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.parameters import Count, Fraction
 
 
+@dataclass(kw_only=True)
 class Folder(TableSource):
     """Images in a folder, labeled by a table or by the folders they are in.
 
@@ -43,29 +45,21 @@ class Folder(TableSource):
     name: ClassVar[str] = "folder"
     summary: ClassVar[str] = "your own images: folder:PATH with labels=TABLE, or a folder a class"
 
-    def __init__(
-        self,
-        *,
-        path: str = "",
-        labels: str | None = None,
-        file: str = "file",
-        target: str | None = None,
-        bias: str | None = None,
-        attributes: tuple[str, ...] = (),
-        split_by: str = SPLIT_COLUMN,
-        validation: Fraction = 0.1,
-        test: Fraction = 0.2,
-        size: Count = 224,
-        fit: Literal["crop", "squash"] = "crop",
-        channels: Literal[1, 3] = 3,
-    ) -> None:
-        super().__init__(
-            path=path, target=target, bias=bias, attributes=attributes, split_by=split_by,
-            validation=validation, test=test, size=size, fit=fit, channels=channels,
-        )  # fmt: skip
-        self.labels = labels
-        self.file = file
-        if labels is None and target is None:
+    path: str = ""
+    labels: str | None = None
+    file: str = "file"
+    target: str | None = None
+    bias: str | None = None
+    attributes: tuple[str, ...] = ()
+    split_by: str = SPLIT_COLUMN
+    validation: Fraction = 0.1
+    test: Fraction = 0.2
+    size: Count = 224
+    fit: Literal["crop", "squash"] = "crop"
+    channels: Literal[1, 3] = 3
+
+    def __post_init__(self) -> None:
+        if self.labels is None and self.target is None:
             self.target = "class"
 
     @cached_property

@@ -10,58 +10,32 @@ from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit
-from crossbias.data.own.labels import SPLIT_COLUMN, TableLabels, report_missing_conflicts, splits_of
+from crossbias.data.own.labels import TableLabels, report_missing_conflicts, splits_of
 from crossbias.data.own.table import LabelTable
 from crossbias.data.source import Source
 from crossbias.errors import CrossbiasError
-from crossbias.parameters import Count, Fraction
 
 
 class TableSource(Source):
     """A table of labels and an image for each of its rows.
 
-    Args:
-        path: Where the data lies.
-        target: Column of the classes.
-        bias: Column of the bias; several with commas between them are taken as one. Its value
-            may be missing.
-        attributes: Further columns to report by.
-        split_by: Column of the splits, one of which is ``train``; where there is no such column,
-            splits are made at random, with the data's seed, and alike in every group.
-        validation: Fraction of a ``validation`` split that is made.
-        test: Fraction of a ``test`` split that is made.
-        size: Side of the images.
-        fit: ``crop`` keeps their shape and cuts to the middle square, ``squash`` does not.
-        channels: 3, or 1 for grey.
+    Subclasses are dataclasses with at least the options below, which ``Folder`` documents. They
+    declare them anew, because their order goes into the record of a run.
     """
 
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
     network: ClassVar[str] = "resnet18"
 
-    def __init__(
-        self,
-        *,
-        path: str = "",
-        target: str | None = None,
-        bias: str | None = None,
-        attributes: tuple[str, ...] = (),
-        split_by: str = SPLIT_COLUMN,
-        validation: Fraction = 0.1,
-        test: Fraction = 0.2,
-        size: Count = 224,
-        fit: Literal["crop", "squash"] = "crop",
-        channels: Literal[1, 3] = 3,
-    ) -> None:
-        self.path = path
-        self.target = target
-        self.bias = bias
-        self.attributes = attributes
-        self.split_by = split_by
-        self.validation = validation
-        self.test = test
-        self.size = size
-        self.fit = fit
-        self.channels = channels
+    path: str
+    target: str | None
+    bias: str | None
+    attributes: tuple[str, ...]
+    split_by: str
+    validation: float
+    test: float
+    size: int
+    fit: Literal["crop", "squash"]
+    channels: Literal[1, 3]
 
     @cached_property
     @abstractmethod

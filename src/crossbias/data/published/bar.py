@@ -1,5 +1,6 @@
 """Biased Action Recognition: six actions, each photographed at its typical place."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -26,6 +27,7 @@ TEST: Final = (105, 159, 42, 132, 85, 131)
 """Images of each action in the original release."""
 
 
+@dataclass(kw_only=True)
 class BAR(ImageSource):
     """Biased Action Recognition (LfF), original or with BiasEnsemble's severities.
 
@@ -47,8 +49,7 @@ class BAR(ImageSource):
     mean: ClassVar[tuple[float, ...]] = CIFAR_MEAN
     std: ClassVar[tuple[float, ...]] = CIFAR_STD
 
-    def __init__(self, *, severity: Literal["original", "1", "5"] = "original") -> None:
-        self.severity = severity
+    severity: Literal["original", "1", "5"] = "original"
 
     @property
     def available_splits(self) -> tuple[str, ...]:

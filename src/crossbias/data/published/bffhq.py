@@ -1,5 +1,6 @@
 """Biased FFHQ: age of a face, where the young are women and the old are men."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -16,6 +17,7 @@ from crossbias.data.published.listing import (
 )
 
 
+@dataclass(kw_only=True)
 class BFFHQ(ImageSource):
     """Biased FFHQ (DisEnt, BiasEnsemble, IE): target age (10-29 or 40-59), bias gender.
 
@@ -34,8 +36,7 @@ class BFFHQ(ImageSource):
     mean: ClassVar[tuple[float, ...]] = CIFAR_MEAN
     std: ClassVar[tuple[float, ...]] = CIFAR_STD
 
-    def __init__(self, *, severity: Literal["0.5", "1", "2", "5"] = "0.5") -> None:
-        self.severity = severity
+    severity: Literal["0.5", "1", "2", "5"] = "0.5"
 
     @property
     def classes(self) -> tuple[str, ...]:

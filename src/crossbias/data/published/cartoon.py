@@ -1,6 +1,7 @@
 """Cartoon faces: hair color, where it goes along with face color."""
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -20,6 +21,7 @@ COLORS: Final = 4
 TEST, VALIDATION = 0.2, 0.1
 
 
+@dataclass(kw_only=True)
 class Cartoon(ImageSource):
     """Cartoon Set of PGD: hair color against face color, four of each.
 
@@ -48,8 +50,7 @@ class Cartoon(ImageSource):
     std: ClassVar[tuple[float, ...]] = (0.5,) * 3
     network: ClassVar[str] = "simple-convnet-2"
 
-    def __init__(self, *, ratio: PositiveFraction = 0.01) -> None:
-        self.ratio = ratio
+    ratio: PositiveFraction = 0.01
 
     @property
     def classes(self) -> tuple[str, ...]:

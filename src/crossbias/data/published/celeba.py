@@ -1,5 +1,6 @@
 """CelebA: an attribute of a face that goes along with gender."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -18,6 +19,7 @@ PARTITION: Final = {"train": 0, "test": 1, "test-official": 2}
 SIZES: Final = {"train": 162_770, "test": 19_867, "test-official": 19_962}
 
 
+@dataclass(kw_only=True)
 class CelebA(ImageSource):
     """CelebA with two of its forty attributes: one to learn, and ``Male`` as the bias.
 
@@ -39,8 +41,7 @@ class CelebA(ImageSource):
     folder: ClassVar[str] = "celeba"
     home: ClassVar[str] = "the CelebA project page of the Multimedia Laboratory, Hong Kong"
 
-    def __init__(self, *, target: Literal["Blond_Hair", "Heavy_Makeup"] = "Blond_Hair") -> None:
-        self.target = target
+    target: Literal["Blond_Hair", "Heavy_Makeup"] = "Blond_Hair"
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Chest X-rays: COVID-19 against where the image comes from."""
 
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 from urllib.parse import urlparse
@@ -29,6 +30,7 @@ CORDA_SIZES: Final = {
 TEST, VALIDATION = 0.3, 0.1
 
 
+@dataclass(kw_only=True)
 class CovidCXR(ImageSource):
     """Chest X-rays with the target COVID-19 and the bias source (EnD 4.2.3).
 
@@ -51,8 +53,7 @@ class CovidCXR(ImageSource):
     mean: ClassVar[tuple[float, ...]] = (0.5,)
     std: ClassVar[tuple[float, ...]] = (0.25,)
 
-    def __init__(self, *, collection: Literal["cohen", "corda"] = "cohen") -> None:
-        self.collection = collection
+    collection: Literal["cohen", "corda"] = "cohen"
 
     @property
     def classes(self) -> tuple[str, ...]:

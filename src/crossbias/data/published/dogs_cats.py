@@ -1,5 +1,6 @@
 """Dogs and cats: bright dogs and dark cats, or the other way."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -18,6 +19,7 @@ SIZES: Final = {
 """Images in the lists that the authors of LNL ship."""
 
 
+@dataclass(kw_only=True)
 class DogsCats(ImageSource):
     """Dogs and cats of LNL, from its lists of bright and dark animals.
 
@@ -34,8 +36,7 @@ class DogsCats(ImageSource):
     folder: ClassVar[str] = "dogs-cats"
     home: ClassVar[str] = "Kaggle's Dogs vs. Cats (images) and the repository of LNL (lists)"
 
-    def __init__(self, *, training: Literal["TB1", "TB2"] = "TB1") -> None:
-        self.training = training
+    training: Literal["TB1", "TB2"] = "TB1"
 
     @property
     def classes(self) -> tuple[str, ...]:

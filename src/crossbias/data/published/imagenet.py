@@ -1,6 +1,7 @@
 """Nine super-classes of ImageNet, tested on ImageNet-A, ImageNet-C and by texture clusters."""
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -38,6 +39,7 @@ CLUSTERS: Final = 9
 _VALIDATION_IMAGES = 50  # of each class in ImageNet's validation part
 
 
+@dataclass(kw_only=True)
 class ImageNet9(ImageSource):
     """9-class ImageNet (ReBias), with its three kinds of test.
 
@@ -63,12 +65,9 @@ class ImageNet9(ImageSource):
     crop: ClassVar[int] = 224
     augment: ClassVar[tuple[str, ...]] = ("random-resized-crop(0.08,1)", "flip")
 
-    def __init__(
-        self, *, clusters: str = "", imagenet_a: bool = False, imagenet_c: bool = False
-    ) -> None:
-        self.clusters = clusters
-        self.imagenet_a = imagenet_a
-        self.imagenet_c = imagenet_c
+    clusters: str = ""
+    imagenet_a: bool = False
+    imagenet_c: bool = False
 
     @property
     def available_splits(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """IMDB Face: age and gender, where one goes along with the other."""
 
 import pickle
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -28,6 +29,7 @@ _ALLOWED: Final = frozenset({
 """What numbers, texts, lists and dictionaries in an array need, and nothing that acts."""
 
 
+@dataclass(kw_only=True)
 class IMDBFace(ImageSource):
     """IMDB Face of LNL: young women and old men (EB1), or old women and young men (EB2).
 
@@ -46,14 +48,8 @@ class IMDBFace(ImageSource):
     folder: ClassVar[str] = "imdb-face"
     home: ClassVar[str] = "the IMDB-WIKI project (images) and the repository of LNL (labels)"
 
-    def __init__(
-        self,
-        *,
-        training: Literal["EB1", "EB2"] = "EB1",
-        target: Literal["gender", "age"] = "gender",
-    ) -> None:
-        self.training = training
-        self.target = target
+    training: Literal["EB1", "EB2"] = "EB1"
+    target: Literal["gender", "age"] = "gender"
 
     @property
     def classes(self) -> tuple[str, ...]:

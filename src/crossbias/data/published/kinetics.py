@@ -40,9 +40,6 @@ class Kinetics10(ImageSource):
     std: ClassVar[tuple[float, ...]] = (0.225,) * 3
     network: ClassVar[str] = "resnet18-3d"
 
-    def __init__(self) -> None:
-        pass
-
     @property
     def classes(self) -> tuple[str, ...]:
         """The actions."""

@@ -1,5 +1,6 @@
 """Waterbirds: birds of the water and of the land, mostly before their own background."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -21,6 +22,7 @@ RELEASED: Final = {"train": (3498, 184, 56, 1057), "test": (2255, 2255, 642, 642
 """Landbirds on land and water, waterbirds on land and water, as released."""
 
 
+@dataclass(kw_only=True)
 class Waterbirds(ImageSource):
     """Waterbirds (Sagawa et al.): the ready-made release, or one made by ``make_waterbirds``.
 
@@ -39,8 +41,7 @@ class Waterbirds(ImageSource):
     crop: ClassVar[int] = 224
     augment: ClassVar[tuple[str, ...]] = ("random-resized-crop(0.7,1)", "flip")
 
-    def __init__(self, *, species: Literal["released", "exact"] = "released") -> None:
-        self.species = species
+    species: Literal["released", "exact"] = "released"
 
     @property
     def classes(self) -> tuple[str, ...]:
