@@ -2,10 +2,11 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.noise import with_label_noise
@@ -15,6 +16,33 @@ from crossbias.progress import Progress
 
 ROOT_VARIABLE: Final = "CROSSBIAS_DATA"
 """Environment variable that names the folder of all data, where none is given."""
+
+_Owner = TypeVar("_Owner", bound="Source")
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def once(
+    method: Callable[Concatenate[_Owner, _Arguments], _Result],
+) -> Callable[Concatenate[_Owner, _Arguments], _Result]:
+    """Make a method of a source do its work once for the same arguments.
+
+    The source keeps the result, so that files read for one split are not read again for the
+    next. An error is not kept.
+    """
+
+    @wraps(method)
+    def remembered(
+        self: _Owner, /, *arguments: _Arguments.args, **options: _Arguments.kwargs
+    ) -> _Result:
+        results = vars(self).setdefault("_results", {})
+        key = (method.__qualname__, arguments, frozenset(options.items()))
+        if key not in results:
+            results[key] = method(self, *arguments, **options)
+        found: _Result = results[key]
+        return found
+
+    return remembered
 
 
 class Source(ABC):

@@ -9,9 +9,8 @@ import torch
 from crossbias.data.assignment import chunked_values, shuffled
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.generated.coloring import REBIAS, color_background, colors
-from crossbias.data.generated.digit_source import digit_set
-from crossbias.data.generated.originals import Original, load_original
-from crossbias.data.source import Source
+from crossbias.data.generated.digit_source import DigitSource
+from crossbias.data.generated.originals import Original
 from crossbias.parameters import Fraction, Interval
 from crossbias.seeds import generator_for
 
@@ -23,7 +22,7 @@ CONFLICTING = {0.999: 63, 0.997: 184, 0.995: 305, 0.99: 606}
 
 
 @dataclass(kw_only=True)
-class BiasedMNIST(Source):
+class BiasedMNIST(DigitSource):
     """White MNIST digits on one of ten background colors.
 
     Of the n images of a class exactly floor(n * rho) have its own color; the rest is cut into
@@ -82,12 +81,11 @@ class BiasedMNIST(Source):
             confusing=self.confusing,
             generator=generator_for(seed, self.name, split, "color"),
         )
-        return digit_set(
+        return self.assembled(
+            split,
             color_background(digits, colors(REBIAS)[biases]),
             targets,
             biases,
-            name=self.name,
-            split=split,
             bias="background",
             values=tuple(REBIAS),
             mean=(0.5,) * 3,
@@ -101,8 +99,8 @@ class BiasedMNIST(Source):
     def _originals(self, split: str, root: Path | None, seed: int) -> Original:
         """The digits of a split, in the order of the files."""
         if split.startswith("test"):
-            return load_original("mnist", "t10k", root=root)
-        images, labels = load_original("mnist", "train", root=root)
+            return self.original("mnist", "t10k", root)
+        images, labels = self.original("mnist", "train", root)
         if split == "train" and not self.held_out:
             return Original(images, labels)
         order = shuffled(torch.arange(len(labels)), generator_for(seed, self.name, "validation"))

@@ -11,14 +11,7 @@ from torch import Tensor
 from crossbias.data.assignment import biased_values, normal
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.generated.coloring import LFF, PGD, color_foreground, colors
-from crossbias.data.generated.digit_source import (
-    AUGMENT,
-    biased_split,
-    digit_set,
-    pgd_counts,
-    rho_of,
-)
-from crossbias.data.source import Source
+from crossbias.data.generated.digit_source import AUGMENT, DigitSource, pgd_counts, rho_of
 from crossbias.parameters import Fraction, NonNegative
 from crossbias.seeds import generator_for
 from crossbias.types import UNKNOWN
@@ -27,7 +20,7 @@ RANDOM = "test-random-color"
 
 
 @dataclass(kw_only=True)
-class ColoredMNIST(Source):
+class ColoredMNIST(DigitSource):
     """MNIST digits in ten colors, each image's color a little off.
 
     Of the n images of a class exactly floor(n * rho + 1/2) are colored in the class's own color,
@@ -71,7 +64,7 @@ class ColoredMNIST(Source):
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Color one split."""
-        digits, targets = biased_split("mnist", split, root=root)
+        digits, targets = self.pgd_split("mnist", split, root)
         generator = generator_for(seed, self.name, split, "color")
         palette = PGD if self.palette == "pgd" else LFF
         if split == RANDOM:
@@ -84,9 +77,8 @@ class ColoredMNIST(Source):
             noise = normal(len(targets), 3, generator=generator_for(seed, self.name, split))
             shades = self._shades(colors(palette)[biases] / 255.0, noise)
         images = color_foreground(digits, shades)
-        return digit_set(
-            images, targets, biases, name=self.name, split=split, bias="color",
-            values=tuple(palette), augment=AUGMENT,
+        return self.assembled(
+            split, images, targets, biases, bias="color", values=tuple(palette), augment=AUGMENT
         )  # fmt: skip
 
     def _shades(self, own: Tensor, noise: Tensor) -> Tensor:

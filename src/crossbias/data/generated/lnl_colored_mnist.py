@@ -11,9 +11,7 @@ from torch import Tensor
 from crossbias.data.assignment import biased_values, normal, normal_in_unit
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.generated.coloring import PGD, color_foreground, colors
-from crossbias.data.generated.digit_source import CLASSES, digit_set
-from crossbias.data.generated.originals import load_original
-from crossbias.data.source import Source
+from crossbias.data.generated.digit_source import CLASSES, DigitSource
 from crossbias.parameters import NonNegative
 from crossbias.seeds import generator_for
 
@@ -21,7 +19,7 @@ SINGLE = "test-color-"
 
 
 @dataclass(kw_only=True)
-class LNLColoredMNIST(Source):
+class LNLColoredMNIST(DigitSource):
     """MNIST digits in colors drawn from a normal distribution around a mean color.
 
     In ``train``, all 60,000 training digits, the mean is that of the digit's class. In ``test``
@@ -55,15 +53,14 @@ class LNLColoredMNIST(Source):
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Color one split."""
-        digits, targets = load_original("mnist", "train" if split == "train" else "t10k", root=root)
+        digits, targets = self.original("mnist", "train" if split == "train" else "t10k", root)
         biases = _means(split, targets, generator_for(seed, self.name, split, "mean"))
         generator = generator_for(seed, self.name, split, "color")
-        return digit_set(
+        return self.assembled(
+            split,
             color_foreground(digits, self._shades(colors(PGD)[biases] / 255.0, generator)),
             targets,
             biases,
-            name=self.name,
-            split=split,
             bias="color",
             values=tuple(PGD),
             mean=(0.4914, 0.4822, 0.4465),  # CIFAR-10's, as in the authors' code

@@ -9,15 +9,8 @@ from torch import Tensor
 
 from crossbias.data.assignment import below, biased_values
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.generated.digit_source import (
-    AUGMENT,
-    biased_split,
-    digit_set,
-    pgd_counts,
-    rho_of,
-)
+from crossbias.data.generated.digit_source import AUGMENT, DigitSource, pgd_counts, rho_of
 from crossbias.data.generated.originals import Original
-from crossbias.data.source import Source
 from crossbias.parameters import Fraction, Interval
 from crossbias.seeds import generator_for
 
@@ -37,7 +30,7 @@ SIDE: Final = 28
 
 
 @dataclass(kw_only=True)
-class WatermarkedMNIST(Source):
+class WatermarkedMNIST(DigitSource):
     """MNIST digits with a Fashion-MNIST object beside them, on a canvas of 56 x 56.
 
     The object is at the left, a random number of pixels below the top edge; the digit is at the
@@ -72,8 +65,8 @@ class WatermarkedMNIST(Source):
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Put digits and objects on the canvas."""
-        digits, targets = biased_split("mnist", split, root=root)
-        objects = biased_split("fashion-mnist", split, root=root)
+        digits, targets = self.pgd_split("mnist", split, root)
+        objects = self.pgd_split("fashion-mnist", split, root)
         classes, choice, place = (
             generator_for(seed, self.name, split, purpose)
             for purpose in ("class", "choice", "place")
@@ -85,8 +78,8 @@ class WatermarkedMNIST(Source):
         canvas = torch.zeros(len(targets), 1, 2 * SIDE, 2 * SIDE, dtype=torch.uint8)
         _put(_chosen(objects, biases, choice), canvas[:, 0, :, :SIDE], top=down)
         _put(digits, canvas[:, 0, :, SIDE:], top=SIDE - up)
-        return digit_set(
-            canvas, targets, biases, name=self.name, split=split, bias="object", values=OBJECTS,
+        return self.assembled(
+            split, canvas, targets, biases, bias="object", values=OBJECTS,
             augment=(AUGMENT[0], AUGMENT[2]),  # grey images have no colors to change
         )  # fmt: skip
 

@@ -24,8 +24,9 @@ def files_inside(
         UnusableImages: A name is empty or absolute, goes up, is a link or passes one that leads
             out of the folder, or there is no such file.
     """
-    # Folders are few and files are many: a folder is looked up once.
-    real = cache(os.path.realpath)
+    # Folders are few and files are many: each folder is looked up and listed once, and a file
+    # that its folder lists needs no look of its own.
+    real, listed = cache(os.path.realpath), cache(_plain_files)
     home = os.path.join(real(folder), "")  # ends in a separator
 
     def reason(name: str) -> str | None:
@@ -36,15 +37,25 @@ def files_inside(
         if ".." in PureWindowsPath(name).parts:  # parts between either kind of slash
             return "leaves the folder of the images; move the file into it"
         path = folder / name
-        if path.is_symlink():
+        plain = path.name in listed(path.parent)
+        if not plain and path.is_symlink():
             found = os.path.realpath(path)
         else:
             found = os.path.join(real(path.parent), path.name)
         if not found.startswith(home):
             return "is a link out of the folder of the images; copy the file into it"
-        return "is missing" if present and not os.path.isfile(path) else None
+        return "is missing" if present and not plain and not os.path.isfile(path) else None
 
     reasons = {row: why for row, name in enumerate(names) if (why := reason(name)) is not None}
     if reasons:
         raise UnusableImages(reasons, labels)
     return [folder / name for name in names]
+
+
+def _plain_files(folder: Path) -> frozenset[str]:
+    """The files in a folder that are no links; none where it cannot be listed."""
+    try:
+        with os.scandir(folder) as entries:
+            return frozenset(e.name for e in entries if e.is_file(follow_symlinks=False))
+    except OSError:
+        return frozenset()

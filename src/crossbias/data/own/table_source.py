@@ -12,7 +12,7 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit
 from crossbias.data.own.labels import TableLabels, report_missing_conflicts, splits_of
 from crossbias.data.own.table import LabelTable
-from crossbias.data.source import Source
+from crossbias.data.source import Source, once
 from crossbias.errors import CrossbiasError
 
 
@@ -54,7 +54,7 @@ class TableSource(Source):
     @property
     def available_splits(self) -> tuple[str, ...]:
         """Those of the table, or those with a fraction."""
-        found = set(splits_of(self.table, self._labels, **self._splitting, seed=0))
+        found = set(self._splits(0))
         first = [split for split in ("train", "validation") if split in found]
         return (*first, *sorted(found - set(first)))
 
@@ -89,8 +89,7 @@ class TableSource(Source):
 
     def rows(self, split: str, *, seed: int) -> list[int]:
         """Which rows of the table are in a split."""
-        splits = splits_of(self.table, self._labels, **self._splitting, seed=seed)
-        return [row for row, found in enumerate(splits) if found == split]
+        return [row for row, found in enumerate(self._splits(seed)) if found == split]
 
     def fitted(self) -> Fit:
         """How the images become pixels."""
@@ -107,8 +106,9 @@ class TableSource(Source):
             self.table, target=self.target, bias=self.bias, attributes=self.attributes
         )
 
-    @property
-    def _splitting(self) -> dict[str, Any]:
+    @once
+    def _splits(self, seed: int) -> list[str]:
+        """The split of every row of the table."""
         train = 1 - self.validation - self.test
         if train <= 0:
             raise CrossbiasError(
@@ -116,7 +116,7 @@ class TableSource(Source):
                 f"{self.title} to train on; their sum must be below 1"
             )
         made = {"train": train, "validation": self.validation, "test": self.test}
-        return {
-            "column": self.split_by,
-            "fractions": {name: fraction for name, fraction in made.items() if fraction},
-        }
+        fractions = {name: fraction for name, fraction in made.items() if fraction}
+        return splits_of(
+            self.table, self._labels, column=self.split_by, fractions=fractions, seed=seed
+        )

@@ -11,6 +11,7 @@ from torch import Tensor
 from crossbias.data.assignment import shuffled
 from crossbias.data.images.decoding import Fit
 from crossbias.data.published.listing import ImageSource, Listing, images_in, on_the_diagonal
+from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import PositiveFraction
 from crossbias.seeds import generator_for
@@ -69,12 +70,17 @@ class Cartoon(ImageSource):
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Colors are in the table beside each image."""
-        files = images_in(self.needed(root / self.folder), "**/*.png")
-        labels = torch.tensor([_colors(file) for file in files]).view(-1, 2)
+        files, labels = self._everything(root / self.folder)
         rows = (labels < COLORS).all(1).nonzero().squeeze(1)
         rows = self._rows_of(split, shuffled(rows, generator_for(seed, self.name)), labels)
         everything = Listing(files, labels[:, 0].tolist(), {"face": labels[:, 1].tolist()})
         return everything.subset(sorted(rows.tolist()))
+
+    @once
+    def _everything(self, folder: Path) -> tuple[list[Path], Tensor]:
+        """All images, and hair and face color of each, (n, 2)."""
+        files = images_in(self.needed(folder), "**/*.png")
+        return files, torch.tensor([_colors(file) for file in files]).view(-1, 2)
 
     def _rows_of(self, split: str, rows: Tensor, labels: Tensor) -> Tensor:
         cut = round(TEST * len(rows))

@@ -10,11 +10,13 @@ from torch import Tensor
 from crossbias.data.assignment import shuffled
 from crossbias.data.images.files_inside import files_inside
 from crossbias.data.published.listing import ImageSource, Listing
+from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 from crossbias.seeds import generator_for
 
 BIAS: Final = "Male"
 PARTS: Final = "list_eval_partition.txt"
+ATTRIBUTES: Final = "list_attr_celeba.txt"
 PARTITION: Final = {"train": 0, "test": 1, "test-official": 2}
 SIZES: Final = {"train": 162_770, "test": 19_867, "test-official": 19_962}
 
@@ -70,19 +72,30 @@ class CelebA(ImageSource):
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Labels and parts come from the two official lists."""
-        folder = root / self.folder
-        part = PARTITION.get(split, PARTITION["test"])
-        files = _files_of_part(self.needed(folder / PARTS), part)
-        columns = _columns(
-            self.needed(folder / "list_attr_celeba.txt"), (self.target, BIAS), set(files)
-        )
+        part = self._part(root / self.folder, PARTITION.get(split, PARTITION["test"]))
+        return self._of_split(part, split, seed)
+
+    @once
+    def _part(self, folder: Path, part: int) -> Listing:
+        """One of the three official parts."""
+        parts, columns = self._lists(folder)
+        files = [name for name, its_part in parts if its_part == part]
+        if missing := set(files) - columns.keys():
+            raise CrossbiasError(
+                f"{folder / ATTRIBUTES} has no row of {len(missing)} images, such as {min(missing)}"
+            )
         images = self.needed(folder / "img_align_celeba")
-        listing = Listing(
+        return Listing(
             files_inside(images, files, [f"{PARTS}: {file}" for file in files], present=False),
             [columns[file][0] for file in files],
             {BIAS: [columns[file][1] for file in files]},
         )
-        return self._of_split(listing, split, seed)
+
+    @once
+    def _lists(self, folder: Path) -> tuple[list[tuple[str, int]], dict[str, tuple[int, int]]]:
+        """Part, and target and bias, of every image."""
+        parts = _parts(self.needed(folder / PARTS))
+        return parts, _columns(self.needed(folder / ATTRIBUTES), (self.target, BIAS))
 
     def _of_split(self, listing: Listing, split: str, seed: int) -> Listing:
         targets, biases = torch.tensor(listing.targets), torch.tensor(listing.attributes[BIAS])
@@ -105,12 +118,13 @@ def _as_many_of_each(groups: Tensor, seed: int) -> list[int]:
     return sorted(torch.cat(chosen).tolist())
 
 
-def _files_of_part(path: Path, part: int) -> list[str]:
+def _parts(path: Path) -> list[tuple[str, int]]:
+    """The name of every image and the number of its part."""
     found = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match line.split():
-            case [name, "0" | "1" | "2" as its_part]:
-                found += [name] if int(its_part) == part else []
+            case [name, "0" | "1" | "2" as part]:
+                found.append((name, int(part)))
             case [_, *_]:
                 raise CrossbiasError(
                     f"{path} line {number} is {line!r}; it must be a file's name and 0, 1 or 2"
@@ -118,7 +132,7 @@ def _files_of_part(path: Path, part: int) -> list[str]:
     return found
 
 
-def _columns(path: Path, names: tuple[str, str], files: set[str]) -> dict[str, tuple[int, int]]:
+def _columns(path: Path, names: tuple[str, str]) -> dict[str, tuple[int, int]]:
     """For each file, 1 where it has the attribute and 0 where not; the list says 1 and -1."""
     _, header, *lines = [*path.read_text().splitlines(), "", ""]
     known = header.split()
@@ -131,8 +145,6 @@ def _columns(path: Path, names: tuple[str, str], files: set[str]) -> dict[str, t
             raise CrossbiasError(
                 f"{path} line {number} must have a file's name and {len(known)} times 1 or -1"
             )
-        if row and row[0] in files:
+        if row:
             columns[row[0]] = (int(row[first] == "1"), int(row[second] == "1"))
-    if missing := files - columns.keys():
-        raise CrossbiasError(f"{path} has no row of {len(missing)} images, such as {min(missing)}")
     return columns

@@ -13,6 +13,7 @@ from crossbias.data.images.decoding import Fit
 from crossbias.data.images.files_inside import files_inside
 from crossbias.data.own.table_files import read_table
 from crossbias.data.published.listing import ImageSource, Listing, images_in
+from crossbias.data.source import once
 from crossbias.seeds import generator_for
 
 HOSTS: Final = ("radiopaedia.org", "www.eurorad.org", "github.com", "www.sirm.org",
@@ -67,13 +68,13 @@ class CovidCXR(ImageSource):
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """One split; where an image goes depends on the seed and on its patient."""
-        folder = root / self.folder
         read = self._cohen if self.collection == "cohen" else self._corda
-        listing, patients = read(folder)
+        listing, patients = read(root / self.folder)
         groups = list(zip(listing.targets, listing.attributes["source"], strict=True))
         splits = split_by_patient(patients, groups, seed)
         return listing.subset(row for row, found in enumerate(splits) if found == split)
 
+    @once
     def _cohen(self, folder: Path) -> tuple[Listing, list[str]]:
         table = read_table(self.needed(folder / "metadata.csv"))
         patients, findings, folders, names, urls = (
@@ -90,6 +91,7 @@ class CovidCXR(ImageSource):
         )
         return listing, [patients[row] for row in unique]
 
+    @once
     def _corda(self, folder: Path) -> tuple[Listing, list[str]]:
         rows = [
             (file, target, source)

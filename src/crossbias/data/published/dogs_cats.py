@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from crossbias.data.published.listing import ImageSource, Listing, images_in, on_the_diagonal
+from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
 
@@ -71,7 +72,8 @@ class DogsCats(ImageSource):
         rows = [
             (folder / "train" / name, ANIMALS.index(animal), SHADES.index(shade))
             for animal, shade in self._groups(split)
-            for name in _names(self.needed(folder / f"list_{shade}.txt"), animal)
+            for name in self._names(folder / f"list_{shade}.txt")
+            if name.startswith(f"{animal}.")
         ]
         return Listing(
             [file for file, _, _ in rows],
@@ -82,6 +84,11 @@ class DogsCats(ImageSource):
     def _groups(self, split: str) -> list[tuple[str, str]]:
         straight = (self.training == "TB1") == (split == "train")
         return list(zip(ANIMALS, SHADES if straight else SHADES[::-1], strict=True))
+
+    @once
+    def _names(self, path: Path) -> list[str]:
+        """The names in a list, such as ``dog.12.jpg``; a folder before them is left out."""
+        return [Path(line.strip()).name for line in self.needed(path).read_text().splitlines()]
 
     def _test(self, folder: Path) -> Listing:
         files = images_in(self.needed(folder / "test"))
@@ -96,9 +103,3 @@ class DogsCats(ImageSource):
         if len(labels) != len(files):
             raise CrossbiasError(f"{path} has {len(labels)} labels for {len(files)} test images")
         return Listing(files, labels.tolist(), {"shade": [UNKNOWN] * len(files)})
-
-
-def _names(path: Path, animal: str) -> list[str]:
-    """The names of one animal, such as ``dog.12.jpg``; a folder before them is left out."""
-    lines = (Path(line.strip()).name for line in path.read_text().splitlines())
-    return [name for name in lines if name.startswith(f"{animal}.")]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from crossbias.data.images.files_inside import files_inside
 from crossbias.data.published.listing import ImageSource, Listing, on_the_diagonal
+from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 
 GENDERS: Final = ("female", "male")
@@ -75,8 +76,9 @@ class IMDBFace(ImageSource):
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Ages, genders and the split are in two pickled arrays, read without running code."""
         folder = root / self.folder
-        labels = read_pickled_array(self.needed(folder / "imdb_age_gender.npy"))
-        parts = read_pickled_array(self.needed(folder / "imdb_split.npy"))
+        labels, parts = (
+            self._array(folder / name) for name in ("imdb_age_gender.npy", "imdb_split.npy")
+        )
         names = parts["test_list" if split == "test" else "train_list"]
         rows = [
             (_text(name), int(age >= 40), gender)
@@ -93,6 +95,10 @@ class IMDBFace(ImageSource):
         titles = [f"imdb_split.npy: {name}" for name in used]
         files = files_inside(folder / "imdb_crop", used, titles, present=False)
         return Listing(files, targets, {next(iter(self.values)): biases})
+
+    @once
+    def _array(self, path: Path) -> dict[Any, Any]:
+        return read_pickled_array(self.needed(path))
 
     def _set(self, split: str) -> str:
         other = {"EB1": "EB2", "EB2": "EB1"}[self.training]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit, read_images
-from crossbias.data.source import ROOT_VARIABLE, Source, data_root
+from crossbias.data.source import ROOT_VARIABLE, Source, data_root, once
 from crossbias.errors import CrossbiasError
 
 CIFAR_MEAN: Final = (0.4914, 0.4822, 0.4465)
@@ -89,6 +89,7 @@ class ImageSource(Source):
         inputs, digest = read_images(listing.files, self.fit, progress=self.progress)
         return self.assembled(split, listing, inputs, digest)
 
+    @once
     def listed(self, split: str, *, root: Path | None, seed: int) -> Listing:
         """The listing of one split, which must not be empty."""
         if root is None:

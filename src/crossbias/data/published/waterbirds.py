@@ -10,6 +10,7 @@ from crossbias.data.images.decoding import Fit
 from crossbias.data.images.files_inside import files_inside
 from crossbias.data.own.table_files import read_table
 from crossbias.data.published.listing import ImageSource, Listing, on_the_diagonal
+from crossbias.data.source import once
 
 WATER_KINDS: Final = frozenset({
     "albatross", "auklet", "cormorant", "frigatebird", "fulmar", "gull", "jaeger", "kittiwake",
@@ -70,7 +71,12 @@ class Waterbirds(ImageSource):
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Labels come from metadata.csv."""
-        folder = root / self.folder
+        everything, parts = self._everything(root / self.folder)
+        return everything.subset(row for row, part in enumerate(parts) if part == split)
+
+    @once
+    def _everything(self, folder: Path) -> tuple[Listing, list[str]]:
+        """All images, and the split of each."""
         table = read_table(self.needed(folder / "metadata.csv"))
         names = table.column("img_filename")
         titles = [f"{where}: {name}" for where, name in zip(table.where, names, strict=True)]
@@ -78,14 +84,14 @@ class Waterbirds(ImageSource):
             targets = [int(is_waterbird(Path(name).parent.name)) for name in names]
         else:
             targets = table.chosen("y", ("0", "1"))
-        everything = Listing(
+        listing = Listing(
             files_inside(folder, names, titles, present=False),
             targets,
             {"place": table.chosen("place", ("0", "1"))},
         )
+        names_of_parts = tuple(PARTS)
         parts = table.chosen("split", tuple(PARTS.values()))
-        wanted = list(PARTS).index(split)
-        return everything.subset(row for row, part in enumerate(parts) if part == wanted)
+        return listing, [names_of_parts[part] for part in parts]
 
 
 def is_waterbird(species: str) -> bool:
