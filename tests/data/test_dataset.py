@@ -61,6 +61,29 @@ def test_without_a_bias_all_biases_are_unknown(data):
     assert without.num_biases == 0
 
 
+def test_groups_are_pairs_of_target_and_bias_numbered_row_by_row():
+    """Three classes and four values, of which the last occurs in no sample."""
+    targets, hospital = torch.tensor([0, 2, 1, 2, 0]), torch.tensor([2, 0, UNKNOWN, 1, UNKNOWN])
+    data = BiasedDataset(
+        inputs=torch.zeros(5, 1), targets=targets, attributes={"hospital": hospital},
+        bias="hospital", values={"hospital": ("a", "b", "c", "d")},
+    )  # fmt: skip
+    assert data.num_groups == 12
+    assert data.groups.dtype == torch.int64
+    assert data.groups.tolist() == [2, 8, UNKNOWN, 9, UNKNOWN]
+    known = data.groups[data.groups != UNKNOWN]
+    counts = torch.bincount(known, minlength=data.num_groups)
+    assert torch.equal(counts.view(3, 4), data.counts())
+    assert data.subset(torch.tensor([3, 0])).groups.tolist() == [9, 2]
+
+
+def test_without_a_bias_there_are_no_groups(data):
+    without = data.with_bias(None)
+    assert without.num_groups == 0
+    assert without.groups.tolist() == [UNKNOWN] * len(data)
+    assert without.counts().shape == (3, 0)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -47,6 +47,8 @@ class BiasedDataset:
     ...     attributes={"color": torch.tensor([0, 1, 1, 1])}, bias="color")
     >>> len(data), data.num_classes, data.counts().tolist()
     (4, 2, [[1, 1], [0, 2]])
+    >>> data.num_groups, data.groups.tolist()
+    (4, [0, 1, 3, 3])
     """
 
     inputs: Tensor
@@ -101,6 +103,17 @@ class BiasedDataset:
         return self.attributes[self.bias] if self.bias else torch.full_like(self.targets, UNKNOWN)
 
     @property
+    def num_groups(self) -> int:
+        """Number of (target, bias) groups, present in this split or not; 0 without a bias."""
+        return self.num_classes * self.num_biases
+
+    @property
+    def groups(self) -> Tensor:
+        """The group of each sample, target * num_biases + bias, (n,); UNKNOWN without a bias."""
+        known = self.biases != UNKNOWN
+        return torch.where(known, self.targets * self.num_biases + self.biases, UNKNOWN)
+
+    @property
     def has_bias_labels(self) -> bool:
         """Whether at least one sample's bias is known."""
         return bool((self.biases != UNKNOWN).any())
@@ -117,10 +130,9 @@ class BiasedDataset:
 
     def counts(self) -> Tensor:
         """Number of samples of each (target, bias) group, (classes, biases); unknown left out."""
-        known = self.biases != UNKNOWN
-        group = self.targets[known] * self.num_biases + self.biases[known]
-        cells = self.num_classes * self.num_biases
-        return torch.bincount(group, minlength=cells).view(self.num_classes, self.num_biases)
+        known = self.groups[self.biases != UNKNOWN]
+        counts = torch.bincount(known, minlength=self.num_groups)
+        return counts.view(self.num_classes, self.num_biases)
 
     def alignment(self) -> Tensor:
         """Which groups are bias-aligned, (classes, biases) bool.
