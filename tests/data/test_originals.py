@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import http.server
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -83,6 +84,18 @@ def test_absent_files_are_named_with_their_place(copied: Path) -> None:
     assert "put the original files there" in message
     assert len(load_original("mnist", "t10k", root=copied).labels) == 200  # not concerned
     assert sorted(path.suffix for path in (copied / "mnist").iterdir()) == [".gz"] * 3
+
+
+def test_without_torchvision_the_message_names_the_extra(copied: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    assert len(load_original("mnist", "train", root=copied).labels) == 600  # nothing to download
+    (copied / "mnist" / f"{IMAGES}.gz").unlink()
+    with pytest.raises(CrossbiasError) as caught:
+        load_original("mnist", "train", root=copied)
+    assert str(caught.value) == (
+        f"downloading {IMAGES}.gz needs torchvision: pip install 'crossbias[download]'; "
+        f"or put the original files into {copied / 'mnist'}"
+    )
 
 
 @pytest.mark.usefixtures("no_network", "small_originals")

@@ -2,6 +2,7 @@
 
 import csv
 import logging
+import sys
 from pathlib import Path
 
 import datasets
@@ -268,7 +269,7 @@ def test_hugging_face_data_that_cannot_be_used_is_refused(tmp_path, monkeypatch)
     hugging_face().remove_columns("picture").save_to_disk(tmp_path / "plain")
     with pytest.raises(CrossbiasError, match=r"needs one column of images, and has 0 \(its col"):
         load(f"hf:{tmp_path / 'plain'}", "train", target="disease")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(CrossbiasError, match=r"pip install 'crossbias\[huggingface\]'"):
         load(f"hf:{tmp_path / 'plain'}", "train", target="disease")
 

@@ -1,6 +1,7 @@
 """Tables of labels: columns become numbers, mistakes are named with their row."""
 
 import logging
+import sys
 from collections import Counter
 
 import pyarrow
@@ -190,7 +191,7 @@ def test_a_missing_table_is_refused(tmp_path):
 
 def test_parquet_without_its_library_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "labels.parquet").touch()
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(CrossbiasError, match=r"pip install 'crossbias\[parquet\]'"):
         read_table(tmp_path / "labels.parquet")
 

@@ -1,6 +1,7 @@
 """Texture clusters: Gram matrices by hand, and clusters that find the textures."""
 
 import csv
+import sys
 
 import pytest
 import torch
@@ -75,3 +76,10 @@ def test_clusters_are_written_as_imagenet_9_reads_them(tmp_path):
 def test_fewer_images_than_clusters_are_refused():
     with pytest.raises(CrossbiasError, match="3 images cannot be put into 9 clusters"):
         texture_clusters(torch.zeros(3, 4))
+
+
+def test_without_scikit_learn_the_message_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    message = r"texture needs scikit-learn: pip install 'crossbias\[textures\]'"
+    with pytest.raises(CrossbiasError, match=message):
+        texture_clusters(torch.zeros(9, 4))

@@ -1,6 +1,7 @@
 """Clips: eight frames of a video, decoded once."""
 
 import itertools
+import sys
 
 import av
 import numpy as np
@@ -67,6 +68,6 @@ def test_a_file_that_is_no_video_and_a_video_without_frames_are_refused(tmp_path
 
 
 def test_without_the_library_the_message_says_what_to_install(video, monkeypatch):
-    monkeypatch.setattr(clips.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "av", None)
     with pytest.raises(CrossbiasError, match=r"needs PyAV: pip install 'crossbias\[video\]'"):
         clip_files(video)

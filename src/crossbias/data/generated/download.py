@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from crossbias.data.extras import check_installed
+
 TIMEOUT: Final = 5.0
 """Seconds without an answer after which an address is given up."""
 
@@ -23,11 +25,19 @@ def download(collection: str, files: Sequence[str], folder: Path) -> str | None:
 
     Returns:
         What went wrong, or None.
-    """
-    from torchvision.datasets import MNIST, FashionMNIST
 
+    Raises:
+        CrossbiasError: torchvision, which knows the addresses, is not installed.
+    """
     if not os.access(folder.parent, os.W_OK):
         return f"{folder.parent} is not a folder that can be written to"
+    check_installed(
+        "torchvision",
+        what=f"downloading {', '.join(files)}",
+        instead=f"put the original files into {folder}",
+    )
+    from torchvision.datasets import MNIST, FashionMNIST
+
     kind = {"mnist": MNIST, "fashion-mnist": FashionMNIST}[collection]
     try:
         folder.mkdir(exist_ok=True)

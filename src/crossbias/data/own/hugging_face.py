@@ -1,6 +1,5 @@
 """``hf:PATH``: a Hugging Face data set on disk."""
 
-import importlib.util
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, BinaryIO, ClassVar, Literal
 
 from torch import Tensor
 
+from crossbias.data.extras import check_installed
 from crossbias.data.images.decoding import read_items
 from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.memory_maps import cache_folder
@@ -78,10 +78,7 @@ class HuggingFace(TableSource):
     @cached_property
     def _parts(self) -> dict[str, Any]:
         """The splits by name; one without a name if there are none."""
-        if importlib.util.find_spec("datasets") is None:
-            raise CrossbiasError(
-                f"reading {self.title} needs datasets: pip install 'crossbias[huggingface]'"
-            )
+        check_installed("datasets", what=f"reading {self.title}")
         import datasets
 
         if not self.path or not Path(self.path).is_dir():

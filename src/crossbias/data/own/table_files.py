@@ -1,12 +1,12 @@
 """Tables in files: CSV, tab-separated or Parquet, every cell as text."""
 
 import csv
-import importlib.util
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from crossbias.data.extras import check_installed
 from crossbias.data.own.table import LabelTable
 from crossbias.errors import CrossbiasError
 
@@ -62,11 +62,7 @@ def _rows(file: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _parquet(path: Path) -> LabelTable:
-    if importlib.util.find_spec("pyarrow") is None:
-        raise CrossbiasError(
-            f"reading {path} needs pyarrow: pip install 'crossbias[parquet]'; "
-            f"or save the table as CSV"
-        )
+    check_installed("pyarrow", what=f"reading {path}", instead="save the table as CSV")
     import pyarrow
     import pyarrow.parquet
 

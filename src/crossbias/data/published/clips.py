@@ -1,7 +1,6 @@
 """Clips: eight frames of a folder of frames or of a video file."""
 
 import hashlib
-import importlib.util
 import os
 import tempfile
 from collections import Counter
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 from PIL import Image
 
+from crossbias.data.extras import check_installed
 from crossbias.data.memory_maps import cache_folder
 from crossbias.data.published.listing import images_in
 from crossbias.errors import CrossbiasError
@@ -87,11 +87,9 @@ def _chosen_frames(video: Path) -> Iterator[Image.Image]:
 
 
 def _decoded(video: Path) -> Iterator[Any]:
-    if importlib.util.find_spec("av") is None:
-        raise CrossbiasError(
-            f"reading the video {video} needs PyAV: pip install 'crossbias[video]'; "
-            f"or give each clip as a folder of frames"
-        )
+    check_installed(
+        "av", what=f"reading the video {video}", instead="give each clip as a folder of frames"
+    )
     import av
 
     try:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.extras import check_installed
 from crossbias.data.order import batches
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import write_atomically
@@ -60,6 +61,7 @@ def texture_clusters(
     features: Tensor, *, clusters: int = 9, seeds: Sequence[int] = (0, 1, 2)
 ) -> Tensor:
     """Mini-batch k-means of texture features, once for each seed, (len(seeds), n) int64."""
+    check_installed("sklearn", what="clustering images by texture")
     from sklearn.cluster import MiniBatchKMeans
 
     if len(features) < clusters:

@@ -1,0 +1,34 @@
+"""Packages that only some data sets need; each is installed by an extra of crossbias."""
+
+import importlib.util
+from typing import Final
+
+from crossbias.errors import CrossbiasError
+
+EXTRAS: Final = {
+    "av": ("PyAV", "video"),
+    "datasets": ("datasets", "huggingface"),
+    "pyarrow": ("pyarrow", "parquet"),
+    "sklearn": ("scikit-learn", "textures"),
+    "torchvision": ("torchvision", "download"),
+}
+"""For each module, the name of its package and the extra that installs it."""
+
+
+def check_installed(module: str, *, what: str, instead: str = "") -> None:
+    """Refuse to go on without an optional package.
+
+    Args:
+        module: A key of ``EXTRAS``.
+        what: What needs the package, as the start of the message.
+        instead: What a person can do without the package.
+
+    Raises:
+        CrossbiasError: The package is not installed; the message names the extra.
+    """
+    if importlib.util.find_spec(module) is None:
+        package, extra = EXTRAS[module]
+        raise CrossbiasError(
+            f"{what} needs {package}: pip install 'crossbias[{extra}]'"
+            f"{f'; or {instead}' if instead else ''}"
+        )
