@@ -185,9 +185,9 @@ def test_those_that_cut_give_the_size_asked_for():
     [
         ("filp", r"no augmentation 'filp' \(did you mean 'flip'\?\); there are: flip, crop"),
         ("crop(4", r"no augmentation 'crop\(4'"),
-        ("crop(4,2)", r"has '2' that it does not know or has twice; its numbers are: padding"),
-        ("crop(size=4)", r"has 'size=4' that it does not know"),
-        ("jitter(0.1,brightness=0.2)", "does not know or has twice"),
+        ("crop(4,2)", r"has '2', which is unknown or occurs twice; its numbers are: padding"),
+        ("crop(size=4)", r"has 'size=4', which is unknown"),
+        ("jitter(0.1,brightness=0.2)", "is unknown or occurs twice"),
         ("crop(x)", "padding of crop must be whole number, got 'x'"),
         ("crop(1.5)", "padding of crop must be whole number"),
         ("flip(2)", r"probability of flip must be in \[0, 1\], got 2"),

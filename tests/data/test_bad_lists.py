@@ -76,10 +76,10 @@ def test_the_table_of_chest_x_rays_stays_in_its_folder(root):
     ("parts", "attributes", "message"),
     [
         ("a.png 0\nb.png", "a.png 1 -1", "list_eval_partition.txt line 2 is 'b.png'"),
-        ("a.png 0\nb.png 7", "a.png 1 -1", "line 2 is 'b.png 7'; it must be a file's name and 0"),
+        ("a.png 0\nb.png 7", "a.png 1 -1", "line 2 is 'b.png 7'; it must be a file name and 0"),
         (f"a.png 0\n{OUTSIDE} 0", f"a.png 1 -1\n{OUTSIDE} 1 1", "outside.png leaves the folder"),
-        ("a.png 0", "a.png 1", "list_attr_celeba.txt line 3 must have a file's name and 2 times"),
-        ("a.png 0", "a.png 1 0", "list_attr_celeba.txt line 3 must have a file's name and 2 times"),
+        ("a.png 0", "a.png 1", "list_attr_celeba.txt line 3 must have a file name and 2 times"),
+        ("a.png 0", "a.png 1 0", "list_attr_celeba.txt line 3 must have a file name and 2 times"),
     ],
 )
 def test_a_mistake_in_the_lists_of_celeba(root, parts, attributes, message):

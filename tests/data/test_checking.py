@@ -41,7 +41,7 @@ def test_complete_data_has_no_errors_and_all_published_counts(bar):
     assert check.errors == []
     assert check.sizes == {"train": 1941, "test": 654}
     assert check.compared == 14
-    assert check.warnings == ["train: setting is not known of 1,941 samples"]
+    assert check.warnings == ["train: setting is unknown for 1,941 samples"]
 
 
 def test_a_missing_image_is_a_wrong_count(bar):
@@ -66,7 +66,7 @@ def test_a_file_in_two_splits_is_found_by_its_content(bar):
     content = (bar / "bar/train/climbing_3.png").read_bytes()
     (bar / "bar/test/vaulting_5.png").write_bytes(content)
     warnings = check_source(create_source("bar"), root=bar).warnings
-    copies = [text for text in warnings if "are in train too" in text]
+    copies = [text for text in warnings if "are also in train" in text]
     assert len(copies) == 1
     assert copies[0].startswith("1 samples of test")
     assert "climbing_3.png" in copies[0]
@@ -87,7 +87,7 @@ def test_generated_data_is_compared_by_its_samples():
     check = check_source(create_source("glyphs", size=50, test_size=20))
     assert check.sizes == {"train": 50, "validation": 20, "test": 20, "test-biased": 20}
     assert check.errors == []
-    assert not any("too" in text for text in check.warnings)
+    assert not any("also in" in text for text in check.warnings)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_own_files_that_are_missing_are_said_once_and_the_labels_are_still_looke
 def test_an_own_image_in_two_splits_is_named_with_both_rows(birds):
     (birds / "14.png").write_bytes((birds / "2.png").read_bytes())
     assert check_birds(birds).warnings[-1] == (
-        "1 samples of test are in train too: labels.csv line 4: 2.png = labels.csv line 16: 14.png"
+        "1 samples of test are also in train: labels.csv line 4: 2.png = labels.csv line 16: 14.png"
     )
 
 

@@ -123,12 +123,12 @@ def other(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (cut, "is cut short, as after an unfinished download; replace it"),
-        (damaged, "is damaged, or no gzip file|is not the original file"),
+        (cut, "is truncated, as after an unfinished download; replace it"),
+        (damaged, "is damaged or not a gzip file|is not the original file"),
         (other, r"is not the original file: the SHA-256 of its content is [0-9a-f]{64}, not"),
-        (lambda _: b"<html>not found</html>", "is damaged, or no gzip file"),
+        (lambda _: b"<html>not found</html>", "is damaged or not a gzip file"),
         (lambda _: b"", "is not the original file|is damaged"),
-        (gzip.decompress, "is damaged, or no gzip file"),
+        (gzip.decompress, "is damaged or not a gzip file"),
         (lambda _: gzip.compress(b"\0" * 3), "is not the original file"),
     ],
 )
@@ -204,6 +204,6 @@ def test_a_download_with_another_checksum_is_not_kept(tmp_path: Path, monkeypatc
 
     wrong = [(name, "0" * 32) for name, _ in MNIST.resources]
     monkeypatch.setattr(MNIST, "resources", wrong)
-    with pytest.raises(CrossbiasError, match="here it could not: File not found or corrupted"):
+    with pytest.raises(CrossbiasError, match="the download failed: File not found or corrupted"):
         load_original("mnist", "t10k", root=tmp_path)
     assert list((tmp_path / "mnist").iterdir()) == []

@@ -131,7 +131,7 @@ def test_the_table_may_lie_in_the_working_folder(xrays, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        ({}, {"target": None}, r"needs the column to learn: --target .* file, disease, hospital"),
+        ({}, {"target": None}, r"needs the column to predict: --target .* file, disease, hospital"),
         ({}, {"target": "desease"}, r"no column 'desease' \(did you mean 'disease'"),
         ({}, {"bias": "hospitl"}, r"no column 'hospitl' \(did you mean 'hospital'"),
         ({}, {"file": "image"}, "no column 'image'"),
@@ -195,7 +195,9 @@ def test_a_folder_for_each_class(tmp_path, by_split):
 def test_files_outside_the_folders_of_classes_are_refused(tmp_path):
     save(tmp_path / "pets" / "cat" / "a.png", noise(9, 9))
     save(tmp_path / "pets" / "b.png", noise(9, 9))
-    with pytest.raises(CrossbiasError, match=r"b.png is in no folder of a class; pass the table"):
+    with pytest.raises(
+        CrossbiasError, match=r"b.png is not in a folder of a class; pass the table"
+    ):
         load(f"folder:{tmp_path / 'pets'}", "train")
 
 
@@ -264,10 +266,12 @@ def test_a_hugging_face_data_set_equals_the_folder_it_was_made_of(
 
 def test_hugging_face_data_that_cannot_be_used_is_refused(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CrossbiasError, match="neither what save_to_disk of datasets writes nor"):
+    with pytest.raises(
+        CrossbiasError, match="neither a data set saved by save_to_disk of datasets nor"
+    ):
         load(f"hf:{tmp_path / 'empty'}", "train", target="disease")
     hugging_face().remove_columns("picture").save_to_disk(tmp_path / "plain")
-    with pytest.raises(CrossbiasError, match=r"needs one column of images, and has 0 \(its col"):
+    with pytest.raises(CrossbiasError, match=r"needs one column of images, but has 0 \(its col"):
         load(f"hf:{tmp_path / 'plain'}", "train", target="disease")
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(CrossbiasError, match=r"pip install 'crossbias\[huggingface\]'"):
@@ -318,8 +322,8 @@ def test_numbers_of_a_torch_data_set_stay_as_they_are():
     ("samples", "options", "message"),
     [
         ([], {}, "has no samples"),
-        ([(torch.rand(3), 0)], {"bias": 2}, "sample 0 of the data set has no 2, it has tuple"),
-        ([{"image": 0}], {"inputs": "picture"}, r"has no 'picture', it has \['image'\]"),
+        ([(torch.rand(3), 0)], {"bias": 2}, "sample 0 of the data set has no 2; it has tuple"),
+        ([{"image": 0}], {"inputs": "picture"}, r"has no 'picture'; it has \['image'\]"),
         ([(torch.full((3, 4, 4), -1.0), 0)], {}, "values from -1 to -1; leave the normalization"),
         ([(torch.zeros(3, 4), 0)], {}, r"is \(3, 4\) torch.float32; it must be an image"),
         ([(torch.zeros(3), 0), (torch.zeros(4), 0)], {}, r"sample 1 .* is \(4,\)"),

@@ -236,7 +236,7 @@ VECTORS = BiasedDataset(inputs=torch.zeros(4, 2), targets=torch.arange(4) % 2)
         (VECTORS, {"bias": "patch", "rho": 0.9}, r"uint8 images .* got \(4, 2\) torch.float32"),
         (dataset(), {"bias": "hue", "rho": 0.9}, "no cue 'hue'; there are: color, watermark"),
         (dataset(), {"bias": "patch", "rho": 1.2}, r"rho of the planted bias must be in \[0, 1\]"),
-        (dataset(classes=1), {"bias": "patch", "rho": 0.9}, "one class only"),
+        (dataset(classes=1), {"bias": "patch", "rho": 0.9}, "only one class"),
         (dataset(classes=100), {"bias": "patch", "rho": 0.9}, "2 to 63 values, got 100"),
         (
             dataset(inputs=images()[:, :, :7]),
@@ -257,7 +257,7 @@ def test_what_cannot_be_planted_is_refused(data, options, message) -> None:
 
 def test_a_cue_is_not_planted_twice() -> None:
     planted = plant(dataset(), bias="color", rho=0.9)
-    with pytest.raises(CrossbiasError, match="has an attribute 'color' already; plant into"):
+    with pytest.raises(CrossbiasError, match="already has an attribute 'color'; plant into"):
         plant(planted, bias="color", rho=0.9)
     assert list(plant(planted, bias="patch", rho=0.9).attributes) == ["hospital", "color", "patch"]
 

@@ -46,5 +46,5 @@ def test_unknown_bias_gives_one_block():
 
 def test_vectors_have_no_sheet():
     data = BiasedDataset(inputs=torch.zeros(4, 2), targets=torch.tensor([0, 1, 0, 1]))
-    with pytest.raises(CrossbiasError, match="holds vectors"):
+    with pytest.raises(CrossbiasError, match="has vectors, not images"):
         contact_sheet(data)

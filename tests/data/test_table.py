@@ -123,7 +123,7 @@ def test_the_seed_decides_which_samples_and_not_how_many():
 
 
 def test_fractions_must_have_the_sum_one():
-    with pytest.raises(CrossbiasError, match="must have the sum 1"):
+    with pytest.raises(CrossbiasError, match="must sum to 1"):
         split_by_fraction("ab", {"train": 0.5, "test": 0.4}, seed=0)
 
 

@@ -74,7 +74,7 @@ def test_clusters_are_written_as_imagenet_9_reads_them(tmp_path):
 
 
 def test_fewer_images_than_clusters_are_refused():
-    with pytest.raises(CrossbiasError, match="3 images cannot be put into 9 clusters"):
+    with pytest.raises(CrossbiasError, match="3 images cannot form 9 clusters"):
         texture_clusters(torch.zeros(3, 4))
 
 

@@ -1,4 +1,4 @@
-"""Data with a bias: one contract, named sources, and batches on the device."""
+"""Data sets with a bias: load one by name, read your own, or plant a bias into any images."""
 
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ _SOURCES: tuple[type[Source], ...] = (
     HuggingFace,
 )
 DATASETS: dict[str, type[Source]] = {kind.name: kind for kind in _SOURCES}
-"""Data sources by name; the reader's own are named by dotted path."""
+"""Data sources by name. A source of your own is named by its dotted path instead."""
 
 __all__ = [
     "BAR",
@@ -87,11 +87,11 @@ __all__ = [
     "with_label_noise",
 ]
 
-_WITH_PATH = ("folder", "hf")  # named with the path of the data: folder:PATH
+_WITH_PATH = ("folder", "hf")  # these names continue with the path of the data: folder:PATH
 
 
 def find_source(name: str) -> type[Source]:
-    """The class of a data source by name, with its path if it takes one, or by dotted path."""
+    """The class of a data source, by its name (``bar``, ``folder:PATH``) or by dotted path."""
     name = _without_path(name)[0]
     if ":" not in name and name not in DATASETS:
         raise CrossbiasError(
@@ -105,14 +105,14 @@ def find_source(name: str) -> type[Source]:
 
 
 def create_source(name: str, **options: Any) -> Source:
-    """A data source by name, its options checked."""
+    """Make a data source by name, after checking its options."""
     kind = find_source(name)
     given = _without_path(name)[1] | options
     return kind(**validated(kind, given, f"data set {name!r}"))
 
 
 def _without_path(name: str) -> tuple[str, dict[str, str]]:
-    """The name of a source, and its path where the name goes on with one."""
+    """Split ``folder:PATH`` into the name and the option ``path``; other names have no path."""
     first, _, path = name.partition(":")
     return (first, {"path": path}) if first in _WITH_PATH else (name, {})
 
@@ -126,16 +126,16 @@ def load(
     label_noise: float = 0.0,
     **options: Any,
 ) -> BiasedDataset:
-    """One split of a named data set.
+    """Load one split of a named data set.
 
     Args:
-        name: A key of ``DATASETS``, ``folder:PATH`` or ``hf:PATH``, or a dotted path.
-        split: Such as ``train``, ``validation`` or ``test``.
-        root: Folder of all data; what the environment variable ``CROSSBIAS_DATA`` names if not
-            given.
-        seed: Of everything random in how the data is made.
+        name: A key of ``DATASETS``, ``folder:PATH``, ``hf:PATH``, or a dotted path.
+        split: Name of the split, such as ``train``, ``validation`` or ``test``.
+        root: Folder of all data. The default is the folder that the environment variable
+            ``CROSSBIAS_DATA`` names.
+        seed: Seed of everything random in how the data is made.
         label_noise: Fraction of the labels of ``train`` that are made wrong.
-        **options: The data set's own, such as ``rho``.
+        **options: Options of the data set, such as ``rho``.
 
     >>> data = load("glyphs", "train", size=100, rho=0.9)
     >>> len(data), data.bias, data.inputs.shape

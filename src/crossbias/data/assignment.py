@@ -10,14 +10,15 @@ from torch import Tensor
 def biased_values(
     targets: Tensor, *, values: int, rho: float, generator: torch.Generator
 ) -> Tensor:
-    """Bias values that go along with the targets, with exact counts in every class.
+    """Bias values that are associated with the targets, with exact counts in every class.
 
     Args:
-        targets: ``(n,)`` classes, each of them the number of its own bias value.
+        targets: ``(n,)`` classes. The aligned bias value of class k is k.
         values: Number of bias values, two or more.
-        rho: Of the n samples of a class, floor(n * rho + 1/2) have the class's own value; the
-            others have each of the other values equally often, up to one.
-        generator: Decides which samples conflict, and which values get the odd ones.
+        rho: Strength of the bias: floor(n * rho + 1/2) of the n samples of a class have its
+            aligned value. The rest is spread over the other values; their counts differ by at
+            most one.
+        generator: Decides which samples conflict, and which values get one sample more.
 
     Returns:
         ``(n,)`` int64.
@@ -43,14 +44,15 @@ def biased_values(
 def chunked_values(
     targets: Tensor, *, values: int, rho: float, confusing: int, generator: torch.Generator
 ) -> Tensor:
-    """Bias values as ReBias (ICML 2020) gives them out in its code, with exact counts.
+    """Bias values as the code of ReBias (ICML 2020) assigns them, with exact counts.
 
     Args:
-        targets: ``(n,)`` classes, each of them the number of its own bias value.
+        targets: ``(n,)`` classes. The aligned bias value of class k is k.
         values: Number of bias values.
-        rho: Of the n samples of a class, floor(n * rho) have the class's own value.
-        confusing: Number of other values that the rest is cut into. Chunks have the size of the
-            rest divided by this number, rounded up, so that the last values may get nothing.
+        rho: Strength of the bias: floor(n * rho) of the n samples of a class have its aligned
+            value.
+        confusing: Number of other values among which the rest is divided. The rest is cut into
+            chunks of ceil(rest / confusing), so the last values may get no sample.
         generator: Decides which samples conflict, and the order of the other values.
 
     Returns:
@@ -75,7 +77,7 @@ def chunked_values(
 
 def shuffled(numbers: Tensor, generator: torch.Generator) -> Tensor:
     """The numbers in random order."""
-    # By sorting, so that the order depends on nothing of torch but its uniform numbers.
+    # Sorting random keys: the order depends only on the uniform numbers of torch.
     key = torch.rand(len(numbers), dtype=torch.float64, generator=generator)
     return numbers[key.argsort(stable=True)]
 
@@ -83,30 +85,30 @@ def shuffled(numbers: Tensor, generator: torch.Generator) -> Tensor:
 def normal(*shape: int, generator: torch.Generator) -> Tensor:
     """Standard normal numbers, float64, by inverting the distribution function."""
     uniform = torch.rand(*shape, dtype=torch.float64, generator=generator)
-    inverse: Tensor = torch.special.ndtri(uniform.clamp_(min=2**-54))  # of 0 it is minus infinity
+    inverse: Tensor = torch.special.ndtri(uniform.clamp_(min=2**-54))  # 0 would give minus infinity
     return inverse
 
 
 def normal_in_unit(means: Tensor, *, deviation: float, generator: torch.Generator) -> Tensor:
-    """Normal numbers around means in [0, 1], drawn again while they lie outside of it, float64.
+    """Normal numbers around the given means, truncated to [0, 1], float64.
 
-    Takes one uniform number for each, whatever the deviation: the distribution function is
-    inverted between its values at 0 and at 1.
+    They are distributed as if each were drawn again until it lies in [0, 1], but each takes one
+    uniform number: the distribution function is inverted between its values at 0 and at 1.
     """
     scale = max(deviation, 1e-12)  # without a deviation every number is its mean
     values, which = torch.unique(means.double(), return_inverse=True)
     low, high = (_distribution((end - values) / scale)[which] for end in (0, 1))
     uniform = torch.rand(means.shape, dtype=torch.float64, generator=generator)
     inverse = torch.special.ndtri(low + uniform * (high - low))
-    drawn: Tensor = (means + scale * inverse).clamp(0, 1)  # at the ends it is rounded, or infinite
+    drawn: Tensor = (means + scale * inverse).clamp(0, 1)  # rounded or infinite at the ends
     return drawn
 
 
 def _distribution(values: Tensor) -> Tensor:
-    """Of standard normal numbers; one value at a time, since torch's own is by vectors."""
+    """The standard normal distribution function; torch's vectorized one depends on the platform."""
     return torch.tensor([NormalDist().cdf(value) for value in values.tolist()], dtype=torch.float64)
 
 
 def below(limit: int, *shape: int, generator: torch.Generator) -> Tensor:
-    """Whole numbers 0 .. limit - 1, each as likely, int64."""
+    """Uniform whole numbers from 0 to limit - 1, int64."""
     return (torch.rand(*shape, dtype=torch.float64, generator=generator) * limit).long()

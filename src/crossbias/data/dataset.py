@@ -1,4 +1,4 @@
-"""BiasedDataset: inputs, targets, named attributes, and indices that stay the same in a subset."""
+"""BiasedDataset: inputs, targets, named attributes, and an index that survives subsetting."""
 
 import hashlib
 from collections.abc import Mapping
@@ -25,22 +25,22 @@ class BiasedDataset:
             floating-point vectors.
         targets: ``(n,)`` class numbers.
         attributes: For each name, ``(n,)`` value numbers, ``UNKNOWN`` (-1) where not known.
-        bias: The attribute a run treats as the bias, if any.
-        name: The data set's name, for messages and results.
-        split: The split's name.
-        classes: Names of the classes; numbers if left out.
-        values: For each attribute, names of its values; numbers if left out.
+        bias: The attribute that a run treats as the bias, if any.
+        name: Name of the data set in messages and results.
+        split: Name of the split.
+        classes: Names of the classes; by default their numbers.
+        values: For each attribute, names of its values; by default their numbers.
         alignments: For each attribute, a ``(classes, values)`` table that is true where a value
-            goes along with a class. Left out, it is read from the counts (see ``alignment``).
-        crop: Side of the square that images are cut to in a batch, in the middle unless an
-            augmentation cuts elsewhere; 0 keeps them whole.
-        augment: Augmentations of training batches where the configuration names none.
+            goes along with a class. The default is read from the counts (see ``alignment``).
+        crop: Side of the square to which a batch cuts its images; 0 keeps them whole. The square
+            is the middle of the image unless an augmentation cuts elsewhere.
+        augment: Augmentations of training batches, where the configuration names none.
         mean: Per-channel mean of images in [0, 1], subtracted from every batch.
-        std: Per-channel standard deviation, divided out of every batch.
-        index: ``(n,)`` rows in the full training set; ``0..n-1`` if left out.
+        std: Per-channel standard deviation; every batch is divided by it.
+        index: ``(n,)`` rows in the full training set; by default ``0..n-1``.
         full_size: Number of rows of the full set; per-sample tables have this length.
-        origin: How a named source made it: seed and options, for the record.
-        digest: SHA-256 of the inputs, where it is known already; else it is computed.
+        origin: How a named source made the data: seed and options, for the record of a run.
+        digest: SHA-256 of the inputs where it is already known; computed otherwise.
 
     >>> data = BiasedDataset(
     ...     inputs=torch.zeros(4, 2), targets=torch.tensor([0, 0, 1, 1]),
@@ -94,12 +94,12 @@ class BiasedDataset:
 
     @property
     def num_biases(self) -> int:
-        """Number of values of the bias attribute; 0 where there is none."""
+        """Number of values of the bias attribute; 0 without a bias attribute."""
         return len(self.values[self.bias]) if self.bias else 0
 
     @property
     def biases(self) -> Tensor:
-        """The bias attribute's values, (n,); all UNKNOWN where no attribute is the bias."""
+        """The value of the bias attribute, (n,); all UNKNOWN without a bias attribute."""
         return self.attributes[self.bias] if self.bias else torch.full_like(self.targets, UNKNOWN)
 
     @property
@@ -109,13 +109,13 @@ class BiasedDataset:
 
     @property
     def groups(self) -> Tensor:
-        """The group of each sample, target * num_biases + bias, (n,); UNKNOWN without a bias."""
+        """The group of each sample, target * num_biases + bias, (n,); UNKNOWN where the bias is."""
         known = self.biases != UNKNOWN
         return torch.where(known, self.targets * self.num_biases + self.biases, UNKNOWN)
 
     @property
     def has_bias_labels(self) -> bool:
-        """Whether at least one sample's bias is known."""
+        """Whether the bias of at least one sample is known."""
         return bool((self.biases != UNKNOWN).any())
 
     @cached_property
@@ -129,7 +129,7 @@ class BiasedDataset:
         return hashlib.sha256(repr((digests, names)).encode()).hexdigest()
 
     def counts(self) -> Tensor:
-        """Number of samples of each (target, bias) group, (classes, biases); unknown left out."""
+        """Samples of each (target, bias) group, (classes, biases); unknown biases do not count."""
         known = self.groups[self.biases != UNKNOWN]
         counts = torch.bincount(known, minlength=self.num_groups)
         return counts.view(self.num_classes, self.num_biases)
@@ -137,8 +137,8 @@ class BiasedDataset:
     def alignment(self) -> Tensor:
         """Which groups are bias-aligned, (classes, biases) bool.
 
-        The table the data set declares for its bias attribute; otherwise the groups that hold
-        more samples than they would if target and bias were independent.
+        This is the table that the data set declares for its bias attribute. Without one, a group
+        is aligned if it has more samples than it would if target and bias were independent.
         """
         if self.bias is not None and self.bias in self.alignments:
             return self.alignments[self.bias]
@@ -147,7 +147,7 @@ class BiasedDataset:
         return counts > expected
 
     def pictures(self, rows: Tensor) -> Tensor:
-        """The images at some positions, uint8, as a network sees them: cut to ``crop``."""
+        """The images at the given positions as a network sees them, uint8, cut to ``crop``."""
         images = self.inputs[rows]
         return center_crop(images, self.crop) if self.crop else images
 
@@ -156,9 +156,9 @@ class BiasedDataset:
         return replace(self, bias=bias)
 
     def subset(self, keep: Tensor) -> "BiasedDataset":
-        """The samples at the given positions, or where a mask is true; indices stay the same.
+        """The samples at the given positions, or where a mask is true, with their old ``index``.
 
-        More than a gigabyte of images is copied into a file that is mapped into memory.
+        More than a gigabyte of images is copied into a memory-mapped file.
         """
         return replace(
             self,
@@ -172,7 +172,7 @@ class BiasedDataset:
 
 
 def tensor_digest(tensor: Tensor) -> str:
-    """SHA-256 of a tensor's type, shape and bytes, read a part at a time."""
+    """SHA-256 of the type, shape and bytes of a tensor, which is read in parts."""
     digest = hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
     for start in range(0, len(tensor), 4096):
         digest.update(tensor[start : start + 4096].contiguous().numpy().data)
@@ -184,7 +184,7 @@ def _numbered(column: Tensor) -> tuple[str, ...]:
 
 
 def _check(data: BiasedDataset) -> None:
-    """Refuse columns that do not fit together, before anything is trained on them."""
+    """Refuse inputs, targets and attributes that do not fit together."""
     rows = len(data.targets)
     if not len(data.inputs) == rows == len(data.index):
         raise CrossbiasError(f"{data.name}: {len(data.inputs)} inputs but {rows} targets")

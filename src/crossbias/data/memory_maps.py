@@ -1,4 +1,4 @@
-"""Arrays in memory-mapped files, chosen rows of them, and the folder in which they lie."""
+"""Memory-mapped arrays of images, copies of some of their rows, and the folder of the cache."""
 
 import os
 import sys
@@ -14,18 +14,18 @@ from torch import Tensor
 from crossbias.errors import CrossbiasError
 
 LARGEST_COPY: Final = 2**30
-"""Bytes of images that are copied in memory; more are copied into a file."""
+"""Up to this many bytes of images are copied in memory; more are copied into a file."""
 
 CACHE_VARIABLE: Final = "CROSSBIAS_CACHE"
-"""Environment variable that names the folder of the cache, where none is given."""
+"""Environment variable with the folder of the cache, used where no folder is given."""
 
-_CHUNK = 2**24  # bytes at a time
+_CHUNK = 2**24  # bytes copied at a time
 
 
 def mapped(file: Path | IO[bytes], shape: tuple[int, ...]) -> Tensor:
     """The uint8 array in a file, mapped into memory for reading only."""
-    # Not a private map: the system would count it as memory that may all be needed at once,
-    # and refuse what is larger than the machine has.
+    # Not a private map: the system would count it as memory that may be needed all at once,
+    # and refuse a file that is larger than the machine's memory.
     array = np.memmap(file, np.uint8, "r", shape=shape)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
@@ -33,14 +33,14 @@ def mapped(file: Path | IO[bytes], shape: tuple[int, ...]) -> Tensor:
 
 
 def rows_of(inputs: Tensor, rows: Tensor) -> Tensor:
-    """Some rows of an array, in a new one.
+    """Copy some rows of an array.
 
-    Many images, as most of a data set that is mapped itself, come to lie in a file without a name
-    in the folder of the cache. It is mapped into memory and is gone when the tensor is.
+    More than ``LARGEST_COPY`` bytes of images are copied into a memory-mapped file without a name
+    in the folder of the cache. The file disappears with the tensor.
 
     Args:
         inputs: ``(n, ...)``.
-        rows: Their numbers, or a mask ``(n,)``.
+        rows: Numbers of the rows, or a mask ``(n,)``.
     """
     numbers = rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows
     row_bytes = max(1, inputs[:1].nbytes)
@@ -57,12 +57,12 @@ def rows_of(inputs: Tensor, rows: Tensor) -> Tensor:
     except OSError as error:
         raise CrossbiasError(
             f"cannot write {len(numbers) * row_bytes / 1e9:.1f} GB of chosen images to {folder}: "
-            f"{error.strerror or error}; make room, or name another folder: {CACHE_VARIABLE}"
+            f"{error.strerror or error}; free some space, or name another folder: {CACHE_VARIABLE}"
         ) from error
 
 
 def cache_folder(given: Path | None = None) -> Path:
-    """The folder of the cache: the one given, what ``CROSSBIAS_CACHE`` names, or the user's."""
+    """The folder of the cache: the given one, that of ``CROSSBIAS_CACHE``, or the user's own."""
     named = given or os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named)

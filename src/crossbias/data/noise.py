@@ -1,4 +1,4 @@
-"""Label noise: some labels made wrong, the true ones kept beside them."""
+"""Label noise: some labels are made wrong, and the true ones are kept as an attribute."""
 
 from dataclasses import replace
 from typing import Final
@@ -16,16 +16,16 @@ CLEAN: Final = "clean"
 
 
 def with_label_noise(dataset: BiasedDataset, *, fraction: float, seed: int) -> BiasedDataset:
-    """The same samples, with some targets flipped to a class drawn from the wrong ones.
+    """The same samples, with some targets changed to a random wrong class.
 
-    Which samples are flipped depends neither on their class nor on their bias, as in PGD (ICLR
-    2022 submission, appendix B.3). The true labels become the attribute ``clean``. Which groups
-    are aligned is what it was before: a flipped sample is judged by the label it now has.
+    Which samples change depends neither on their class nor on their bias, as in PGD (ICLR 2022
+    submission, appendix B.3). The true labels become the attribute ``clean``. The alignment table
+    stays as it was, so a changed sample counts as aligned or conflicting by its new label.
 
     Args:
         dataset: Any data set of two or more classes.
-        fraction: Of the n targets, exactly round(fraction * n) are flipped.
-        seed: Decides which, and to what.
+        fraction: Fraction of the targets to change; exactly round(fraction * n) of n.
+        seed: Decides which targets change, and to which class.
 
     >>> data = BiasedDataset(inputs=torch.zeros(10, 2), targets=torch.arange(10) % 5)
     >>> noisy = with_label_noise(data, fraction=0.3, seed=0)
@@ -34,11 +34,11 @@ def with_label_noise(dataset: BiasedDataset, *, fraction: float, seed: int) -> B
     """
     fraction = convert(fraction, Fraction, "fraction of label noise")
     if dataset.num_classes < 2:
-        raise CrossbiasError(f"{dataset.name} has one class only: there is no wrong label to give")
+        raise CrossbiasError(f"{dataset.name} has only one class: there is no wrong label to give")
     if CLEAN in dataset.attributes:
         raise CrossbiasError(
-            f"{dataset.name} has an attribute {CLEAN!r} already, as after label noise; "
-            f"put the noise into the data set as it was before"
+            f"{dataset.name} already has an attribute {CLEAN!r}, as after label noise; "
+            f"apply the noise to the data set as it was before"
         )
     generator = generator_for(seed, "label noise", dataset.split)
     rows = shuffled(torch.arange(len(dataset)), generator)[: round(fraction * len(dataset))]

@@ -1,4 +1,4 @@
-"""Where data comes from: a named, parameterized maker of splits."""
+"""Source: a named data set with options, which makes or reads its splits."""
 
 import os
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from crossbias.parameters import Fraction, closest, convert, parameters_of
 from crossbias.progress import Progress
 
 ROOT_VARIABLE: Final = "CROSSBIAS_DATA"
-"""Environment variable that names the folder of all data, where none is given."""
+"""Environment variable with the folder of all data, used where no folder is given."""
 
 _Owner = TypeVar("_Owner", bound="Source")
 _Arguments = ParamSpec("_Arguments")
@@ -46,18 +46,20 @@ def once(
 
 
 class Source(ABC):
-    """A data set by name. Constructor keywords are its options and nothing else.
+    """A data set by name. The keywords of its constructor are its options and nothing else.
 
-    Every source has a ``train`` and may have a ``validation`` split; all other splits are test
-    splits, which training never sees.
+    Every source has a ``train`` split and may have a ``validation`` split. All other splits are
+    test splits, which training never sees. Subclasses are usually keyword-only dataclasses; a
+    plain ``__init__`` that stores its keywords works as well. One source object serves all splits
+    of a run: methods marked ``once`` read their files for the first split only.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
-    network: ClassVar[str]  # trained by default on this data
-    version: ClassVar[int] = 1  # another one whenever the same options give other data
-    progress: Progress = Progress()  # hears how far the reading is
+    network: ClassVar[str]  # name of the network that is trained by default
+    version: ClassVar[int] = 1  # raised whenever the same options give different data
+    progress: Progress = Progress()  # receives reports while files are read
 
     @abstractmethod
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
@@ -65,20 +67,20 @@ class Source(ABC):
 
     @property
     def available_splits(self) -> tuple[str, ...]:
-        """The splits there are with these options; all of them, unless a source says otherwise."""
+        """The splits that exist with these options; by default all of ``splits``."""
         return self.splits
 
     @property
     def test_splits(self) -> tuple[str, ...]:
-        """The splits a model is judged on and never chosen by."""
+        """The splits on which a model is evaluated; nothing is ever selected on them."""
         return tuple(
             split for split in self.available_splits if split not in ("train", "validation")
         )
 
     def published(self, split: str) -> dict[str, int]:
-        """Counts that were published, which ``crossbias data check`` compares.
+        """Published counts of a split, which ``crossbias data check`` compares.
 
-        Of ``images``, of a class by its name, of a ``class / value``, ``aligned``, ``conflicting``.
+        Keys are ``images``, the name of a class, ``class / value``, ``aligned``, ``conflicting``.
         """
         return {}
 
@@ -90,14 +92,14 @@ class Source(ABC):
         seed: int = 0,
         label_noise: float = 0.0,
     ) -> BiasedDataset:
-        """One split, after checking its name.
+        """Load one split, after checking its name.
 
         Args:
             split: One of ``available_splits``.
-            root: Folder of all data; what ``CROSSBIAS_DATA`` names if not given.
-            seed: Of everything random in how the data is made.
+            root: Folder of all data; by default the one that ``CROSSBIAS_DATA`` names.
+            seed: Seed of everything random in how the data is made.
             label_noise: Fraction of the labels of ``train`` that are made wrong; other splits
-                keep theirs.
+                keep their labels.
         """
         self._check_split(split)
         fraction = convert(label_noise, Fraction, f"label_noise of data set {self.name!r}")
@@ -112,11 +114,11 @@ class Source(ABC):
     def files(
         self, split: str, *, root: Path | str | None = None, seed: int = 0
     ) -> Sequence[Path] | None:
-        """The image file behind each sample of a split; None where there are no such files."""
+        """The image file of each sample of a split; None where samples have no image files."""
         return None
 
     def options(self) -> dict[str, Any]:
-        """The constructor's keywords and their values."""
+        """The keywords of the constructor and their values."""
         return {name: getattr(self, name) for name in parameters_of(type(self))}
 
     def _check_split(self, split: str) -> None:
@@ -130,6 +132,6 @@ class Source(ABC):
 
 
 def data_root(given: Path | str | None = None) -> Path | None:
-    """The folder of all data: the one given, else what ``CROSSBIAS_DATA`` names, if anything."""
+    """The folder of all data: the given one, else the one that ``CROSSBIAS_DATA`` names."""
     named = given or os.environ.get(ROOT_VARIABLE)
     return Path(named) if named else None

@@ -1,1 +1,1 @@
-"""Augmentations of training batches."""
+"""Augmentations of training batches, computed on whole batches on the device."""

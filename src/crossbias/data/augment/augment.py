@@ -12,7 +12,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest, convert, parameters_of
 
 Augmentation = Callable[[Tensor, Generator], Tensor]
-"""Maps images (B, C, H, W) in [0, 1] to images; draws only from the (CPU) generator."""
+"""Maps images (B, C, H, W) in [0, 1] to images; all draws come from the (CPU) generator."""
 
 AUGMENTATIONS: dict[str, Callable[..., Tensor]] = {
     "flip": flip,
@@ -22,19 +22,19 @@ AUGMENTATIONS: dict[str, Callable[..., Tensor]] = {
     "jitter": jitter,
     "grey": grey,
 }
-"""Each takes images, a generator, and the numbers in parentheses, in this order."""
+"""Augmentations by name. Each takes images, a generator, and the numbers in parentheses."""
 
 _NOT_IN_SPECS = ("images", "generator", "size")
 _SPEC = re.compile(r"\s*([a-z-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
 def augmentation(specs: tuple[str, ...], *, size: int = 0) -> Augmentation:
-    """The named augmentations, one after the other.
+    """Combine named augmentations, applied one after the other.
 
     Args:
-        specs: Each a name, with numbers in parentheses where the defaults will not do: by their
-            place, or as ``name=number``.
-        size: Side of the square that those which cut give; 0 for the shape of the images.
+        specs: Names of augmentations. Numbers in parentheses, by position or as ``name=number``,
+            replace the defaults.
+        size: Side of the square to which cropping augmentations cut; 0 keeps the images' shape.
 
     >>> augment = augmentation(("flip", "crop(2)", "jitter(hue=0.1)"))
     """
@@ -72,7 +72,7 @@ def _options(spec: str, name: str, text: str) -> dict[str, float]:
         key = left if equals else (names[place] if place < len(names) else "")
         if key not in names or key in options:
             raise CrossbiasError(
-                f"augmentation {spec!r} has {part.strip()!r} that it does not know or has twice; "
+                f"augmentation {spec!r} has {part.strip()!r}, which is unknown or occurs twice; "
                 f"its numbers are: {', '.join(names) or 'none'}"
             )
         options[key] = convert(right or left, known[key].annotation, f"{key} of {name}")
@@ -80,7 +80,7 @@ def _options(spec: str, name: str, text: str) -> dict[str, float]:
 
 
 def augmented(inputs: Tensor, augment: Augmentation, generator: Generator) -> Tensor:
-    """Images, or clips (B, C, T, H, W), all frames of which are changed in the same way."""
+    """Augment images, or clips (B, C, T, H, W); all frames of a clip change in the same way."""
     if inputs.ndim != 5:
         return augment(inputs, generator)
     as_channels = augment(inputs.flatten(1, 2), generator)

@@ -1,4 +1,4 @@
-"""Augmentations that change colors: each image of a batch by its own draw."""
+"""Augmentations that change colors, with a draw of its own for each image of a batch."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from crossbias.data.augment.geometry import to_device
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Fraction, Interval, NonNegative
 
-_WEIGHTS = (0.2989, 0.587, 0.114)  # of red, green and blue in the brightness of a grey
+_WEIGHTS = (0.2989, 0.587, 0.114)  # weights of red, green and blue in the gray level
 
 
 def jitter(
@@ -21,9 +21,9 @@ def jitter(
 ) -> Tensor:
     """Change brightness, then saturation, then hue of each image by its own draw.
 
-    As torchvision's ``ColorJitter`` in this order: factors of brightness and saturation are
-    uniform in [max(0, 1 - x), 1 + x], the hue is turned by up to ``hue`` of the circle either
-    way.
+    Like torchvision's ``ColorJitter`` in this order: the factors of brightness and saturation
+    are uniform in [max(0, 1 - x), 1 + x], and the hue turns by up to ``hue`` of the color circle
+    in either direction.
     """
     draws = to_device(torch.rand(3, len(images), generator=generator), images)
     if brightness:
@@ -36,31 +36,31 @@ def jitter(
 
 
 def grey(images: Tensor, generator: Generator, probability: Fraction = 0.1) -> Tensor:
-    """Take the color out of some images."""
+    """Turn some images gray."""
     chosen = torch.rand(len(images), generator=generator) < probability
     colorless = brightness_of(images).expand_as(images)
     return torch.where(to_device(chosen, images)[:, None, None, None], colorless, images)
 
 
 def scale_brightness(images: Tensor, factors: Tensor) -> Tensor:
-    """Images times (B,) factors, cut off at white."""
+    """Images times (B,) factors, clipped at white."""
     return (images * _each(factors, images)).clamp(0, 1)
 
 
 def scale_saturation(images: Tensor, factors: Tensor) -> Tensor:
-    """Images mixed with their grey: 0 is grey, 1 the image, more is more colorful."""
+    """Images mixed with their gray: 0 gives gray, 1 the image, more a more colorful image."""
     factors = _each(factors, images)
     return (factors * images + (1 - factors) * brightness_of(images)).clamp(0, 1)
 
 
 def turn_hue(images: Tensor, turns: Tensor) -> Tensor:
-    """Images whose hue goes (B,) turns further around the circle of colors."""
+    """Images whose hue is rotated by (B,) turns of the color circle."""
     _check_color(images)
     largest, smallest = images.amax(1), images.amin(1)
     chroma = largest - smallest  # (B, H, W)
     hue = (_hue(images, largest, chroma) + turns[:, None, None].to(images.dtype)) % 1
-    # A channel is the largest value less a part of the chroma that depends on the distance of
-    # the hue from the channel's own.
+    # A channel is the largest value minus a part of the chroma, which depends on the distance
+    # between the hue and that of the channel.
     sixths = 5 - 2 * torch.arange(3, device=images.device, dtype=images.dtype)
     distance = (sixths[:, None, None] + 6 * hue[:, None]) % 6  # (B, 3, H, W)
     part = torch.minimum(distance, 4 - distance).clamp(0, 1)
@@ -68,7 +68,7 @@ def turn_hue(images: Tensor, turns: Tensor) -> Tensor:
 
 
 def brightness_of(images: Tensor) -> Tensor:
-    """The grey of images, (B, 1, H, W)."""
+    """The gray level of images, (B, 1, H, W)."""
     if images.shape[1] == 1:
         return images
     _check_color(images)

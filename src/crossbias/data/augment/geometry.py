@@ -1,4 +1,4 @@
-"""Augmentations that move pixels: each image of a batch by its own draw."""
+"""Augmentations that move pixels, with a draw of its own for each image of a batch."""
 
 import math
 from typing import Annotated
@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Fraction, Interval, Positive, WholeNumber
 
-_TRIES = 10  # draws of a random resized crop before the middle is taken, as in torchvision
+_TRIES = 10  # draws of a random resized crop before the middle is used, as in torchvision
 
 
 def flip(images: Tensor, generator: Generator, probability: Fraction = 0.5) -> Tensor:
@@ -22,7 +22,7 @@ def flip(images: Tensor, generator: Generator, probability: Fraction = 0.5) -> T
 def crop(
     images: Tensor, generator: Generator, padding: WholeNumber = 4, *, size: int = 0
 ) -> Tensor:
-    """Pad with zeros and cut a square of ``size``, or the image's shape, out at a random place."""
+    """Pad with zeros and cut out a random square of ``size``, or of the image's own shape."""
     height, width = (size or side for side in images.shape[2:])
     padded = F.pad(images, [padding] * 4)
     room = torch.tensor([padded.shape[2] - height + 1, padded.shape[3] - width + 1])
@@ -36,7 +36,7 @@ def crop(
 
 
 def center_crop(images: Tensor, size: int) -> Tensor:
-    """The middle square of images or clips; those that are no larger stay whole."""
+    """The middle square of images or clips; smaller ones stay whole."""
     height, width = images.shape[-2:]
     top, left = max(height - size, 0) // 2, max(width - size, 0) // 2
     return images[..., top : top + min(size, height), left : left + min(size, width)]
@@ -52,9 +52,10 @@ def random_resized_crop(
 ) -> Tensor:
     """Cut out a random part of each image and resize it to ``size``, or to the image's shape.
 
-    As torchvision's ``RandomResizedCrop``: areas are uniform between ``low`` and ``high`` of the
-    image's, ratios of width to height log-uniform between 3/4 and 4/3; of ten draws the first
-    that lies in the image, else its middle. Resizing is bilinear without antialiasing.
+    Like torchvision's ``RandomResizedCrop``: the fraction of the image's area is uniform between
+    ``low`` and ``high``, and the ratio of width to height is log-uniform between 3/4 and 4/3. The
+    first of ten draws that fits into the image is used, or its middle if none fits. Resizing is
+    bilinear without antialiasing.
     """
     if low > high:
         raise CrossbiasError(f"random-resized-crop needs low <= high, got {low:g} and {high:g}")
@@ -66,7 +67,7 @@ def random_resized_crop(
 def rotate(
     images: Tensor, generator: Generator, degrees: Annotated[float, Interval(0, 180)] = 10.0
 ) -> Tensor:
-    """Turn each image by a random angle up to ``degrees`` either way; corners become zero."""
+    """Rotate each image by a random angle of up to ``degrees``; corners become zero."""
     angles = (2 * torch.rand(len(images), generator=generator) - 1) * math.radians(degrees)
     return turn(images, to_device(angles, images))
 
@@ -74,7 +75,7 @@ def rotate(
 def resized_crop_boxes(
     count: int, shape: torch.Size, low: float, high: float, generator: Generator
 ) -> Tensor:
-    """Top, left, height and width of random parts of images, (count, 4), as whole numbers."""
+    """Top, left, height and width of random parts of images, (count, 4), whole numbers."""
     height, width = shape
     draws = torch.rand(2, count, _TRIES, generator=generator, dtype=torch.float64)
     area = height * width * (low + (high - low) * draws[0])
@@ -92,7 +93,7 @@ def resized_crop_boxes(
 
 
 def cut_out(images: Tensor, boxes: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Parts of images, resized.
+    """Cut out parts of images and resize them.
 
     Args:
         images: ``(B, C, H, W)``.
@@ -107,15 +108,15 @@ def cut_out(images: Tensor, boxes: Tensor, shape: tuple[int, int]) -> Tensor:
 
 
 def turn(images: Tensor, angles: Tensor) -> Tensor:
-    """Images turned counter-clockwise about their middle, bilinear, zero outside.
+    """Rotate images counter-clockwise around their middle; bilinear, zero outside.
 
     Args:
         images: ``(B, C, H, W)``.
-        angles: ``(B,)`` in radians.
+        angles: ``(B,)`` angles in radians.
     """
     height, width = images.shape[2:]
     cosine, sine, zero = angles.cos(), angles.sin(), torch.zeros_like(angles)
-    # From the result to the image, in coordinates that run from -1 to 1 along each side.
+    # Maps the result to the image, in coordinates from -1 to 1 along each side.
     top = torch.stack((cosine, -sine * height / width, zero), 1)
     bottom = torch.stack((sine * width / height, cosine, zero), 1)
     matrices = torch.stack((top, bottom), 1).to(images.dtype)  # (B, 2, 3)
@@ -124,16 +125,16 @@ def turn(images: Tensor, angles: Tensor) -> Tensor:
 
 
 def to_device(drawn: Tensor, images: Tensor) -> Tensor:
-    """What was drawn on the CPU, where the images are; the host does not wait for the copy."""
+    """Copy draws from the CPU to the device of the images; the host does not wait for it."""
     if images.is_cuda:
         drawn = drawn.pin_memory()
     return drawn.to(images.device, non_blocking=True)
 
 
 def _places(size: int, start: Tensor, part: Tensor, side: int) -> Tensor:
-    """Where the pixels of a resized part lie along a side that runs from -1 to 1, (B, size)."""
+    """Positions of the pixels of a resized part along a side from -1 to 1, (B, size)."""
     steps = torch.arange(size, device=part.device, dtype=part.dtype) + 0.5
-    inside = steps * (part / size)[:, None] - 0.5  # in pixels, of which 0 is the first one's middle
-    # Not between the part's outermost pixels and what is beyond them.
+    inside = steps * (part / size)[:, None] - 0.5  # in pixels; 0 is the middle of the first
+    # Do not interpolate between the outermost pixels of the part and those beyond them.
     inside = inside.clamp(min=0).minimum((part - 1)[:, None])
     return (2 * (start[:, None] + inside) + 1) / side - 1

@@ -1,1 +1,1 @@
-"""Data sets that are drawn or made of digits."""
+"""Data sets that are generated: drawn digits, colored MNIST, and points in the plane."""

@@ -1,4 +1,4 @@
-"""Biased MNIST of ReBias (ICML 2020) and EnD (CVPR 2021): the background gives the digit away."""
+"""Biased MNIST of ReBias (ICML 2020) and EnD (CVPR 2021): the background color is the bias."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,30 +15,30 @@ from crossbias.parameters import Fraction, Interval
 from crossbias.seeds import generator_for
 
 VALIDATION = 0.3
-"""Fraction of the training digits that EnD validates on."""
+"""Fraction of the training digits on which EnD validates."""
 
 CONFLICTING = {0.999: 63, 0.997: 184, 0.995: 305, 0.99: 606}
-"""Conflicting training images at the papers' values of rho."""
+"""Number of conflicting training images for each rho of the papers."""
 
 
 @dataclass(kw_only=True)
 class BiasedMNIST(DigitSource):
     """White MNIST digits on one of ten background colors.
 
-    Of the n images of a class exactly floor(n * rho) have its own color; the rest is cut into
-    chunks of ceil(rest / confusing), each in one of the other colors. The main test split,
-    ``test``, is the papers' unbiased one (a rho of .1: 996 aligned, 9,004 conflicting);
-    ``test-biased`` has a rho of 1 as in the authors' code, ``test-train-rho`` the training's as in
-    the paper, ``test-rho0`` conflicting images only.
+    Exactly floor(n * rho) of the n images of a class have the color of that class. The rest is
+    cut into chunks of ceil(rest / confusing), each in one of the other colors. The main test
+    split, ``test``, is the unbiased one of the papers (a rho of .1: 996 aligned, 9,004
+    conflicting). ``test-biased`` has a rho of 1 as in the authors' code, ``test-train-rho`` has
+    the rho of training as in the paper, and ``test-rho0`` has conflicting images only.
 
     Args:
-        rho: Fraction of each class that has the class's own color; the papers' .999, .997, .995
-            and .990 leave 63, 184, 305 and 606 conflicting images of 60,000.
-        confusing: Number of colors among which the conflicting images of a class are.
-        validation_rho: The same as ``rho`` for ``validation``; .1 is EnD's.
-        held_out: Fraction of the training digits that make ``validation`` and are kept out of
-            ``train``. With 0, as published, ``train`` has all 60,000, and ``validation`` is
-            EnD's: 30 % of the same digits, colored anew.
+        rho: Fraction of each class that has the color of that class. The papers use .999, .997,
+            .995 and .990, which leave 63, 184, 305 and 606 conflicting images of 60,000.
+        confusing: Number of other colors that the conflicting images of a class have.
+        validation_rho: ``rho`` of the split ``validation``; EnD uses .1.
+        held_out: Fraction of the training digits that is moved from ``train`` to ``validation``.
+            With 0, as published, ``train`` has all 60,000 digits and ``validation`` is that of
+            EnD: 30% of the same digits, colored anew.
     """
 
     name: ClassVar[str] = "biased-mnist"
@@ -59,7 +59,7 @@ class BiasedMNIST(DigitSource):
     held_out: Annotated[float, Interval(0, 0.5)] = 0.0
 
     def published(self, split: str) -> dict[str, int]:
-        """Sizes of the splits, and conflicting images where the papers' settings are used."""
+        """Sizes of the splits; for a rho of the papers also the number of conflicting images."""
         if split == "test":
             return {"images": 10_000, "aligned": 996, "conflicting": 9_004}
         if split.startswith("test-"):

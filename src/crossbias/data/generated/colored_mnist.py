@@ -1,4 +1,4 @@
-"""Colored MNIST of PGD (ICLR 2022 submission, appendix B.1): the digit's color gives it away."""
+"""Colored MNIST of PGD (ICLR 2022 submission, appendix B.1): the digit's color is the bias."""
 
 import math
 from dataclasses import dataclass
@@ -21,24 +21,24 @@ RANDOM = "test-random-color"
 
 @dataclass(kw_only=True)
 class ColoredMNIST(DigitSource):
-    """MNIST digits in ten colors, each image's color a little off.
+    """MNIST digits in ten colors, with a little noise on the color of each image.
 
-    Of the n images of a class exactly floor(n * rho + 1/2) are colored in the class's own color,
-    the others in each of the other nine equally often, up to one. ``train`` and ``validation`` are
-    the first 54,000 and the last 6,000 of MNIST's training digits, both with ``rho``. All test
-    splits have all 10,000 test digits: ``test`` is unbiased (a rho of .1); in ``test-majority``
-    every digit has its own color, in ``test-minority`` another one, and in ``test-random-color``
-    one drawn from all there are (Table 12), so that its bias is unknown.
+    Exactly floor(n * rho + 1/2) of the n images of a class have the color of that class. The
+    others are spread over the other nine colors; the counts differ by at most one. ``train`` and
+    ``validation`` are the first 54,000 and the last 6,000 training digits of MNIST, both with
+    ``rho``. Every test split has all 10,000 test digits: ``test`` is unbiased (a rho of .1), all
+    of ``test-majority`` is aligned, all of ``test-minority`` is conflicting, and the colors of
+    ``test-random-color`` are drawn uniformly (Table 12), so its bias is unknown.
 
     Args:
-        rho: The paper's bias ratio: .995, .99 or .95; one minus the release's conflict ratio.
-        difficulty: Of the colors' Gaussian noise, the paper's alpha: .0001 or .0005, for color
-            values in [0, 1].
-        variant: With ``paper`` the difficulty is the noise's variance, with ``released`` its
-            standard deviation, as in the authors' code: so little that a byte hardly shows it.
-        palette: ``pgd``'s colors or ``lff``'s (NeurIPS 2020). With those, a noisy color is cut to
-            [0, 1] before the grey level multiplies it, as in their code; their severities 1 to
-            5 are a difficulty of .05, .02, .01, .005 and .002 with ``released``.
+        rho: The paper's bias ratio: .995, .99 or .95; one minus the conflict ratio of its code.
+        difficulty: Strength of the Gaussian noise on colors in [0, 1], the paper's alpha: .0001
+            or .0005.
+        variant: What the difficulty is: the variance of the noise (``paper``), or its standard
+            deviation as in the authors' code (``released``), which a byte hardly shows.
+        palette: The colors of ``pgd``, or of ``lff`` (NeurIPS 2020). With ``lff`` a noisy color is
+            cut to [0, 1] before it is multiplied by the gray level, as in LfF's code. LfF's
+            severities 1 to 5 are a difficulty of .05, .02, .01, .005 and .002 with ``released``.
     """
 
     name: ClassVar[str] = "colored-mnist"
@@ -82,7 +82,7 @@ class ColoredMNIST(DigitSource):
         )  # fmt: skip
 
     def _shades(self, own: Tensor, noise: Tensor) -> Tensor:
-        """The colors of the images, (n, 3), from their palette's and standard normal numbers."""
+        """The noisy colors of the images, (n, 3), from their colors and standard normal noise."""
         released = self.variant == "released"
         noisy = own + noise * (self.difficulty if released else math.sqrt(self.difficulty))
         return noisy if self.palette == "pgd" else noisy.clamp(0, 1)

@@ -35,7 +35,7 @@ PGD: Final[Palette] = {
     "lime": (210, 245, 60),
     "maroon": (128, 0, 0),
 }
-"""Also taken for LNL's, of which the paper prints classes 1 and 3, and calls class 0 reddish."""
+"""Also used for LNL, whose paper prints only the colors of 1 and 3 and calls that of 0 reddish."""
 
 LFF: Final[Palette] = {
     "vermilion": (251, 80, 43),
@@ -59,10 +59,10 @@ def colors(palette: Palette) -> Tensor:
 
 
 def color_background(grey: Tensor, colors: Tensor) -> Tensor:
-    """White digits on a colored background, without the grey in between, as ReBias draws them.
+    """White digits on a colored background, without intermediate gray, as ReBias draws them.
 
     Args:
-        grey: ``(n, H, W)`` uint8; a pixel is background where it is exactly 0.
+        grey: ``(n, H, W)`` uint8 gray levels; exactly 0 is background.
         colors: ``(n, 3)`` 0..255.
 
     Returns:
@@ -77,17 +77,17 @@ def color_background(grey: Tensor, colors: Tensor) -> Tensor:
 
 
 def color_foreground(grey: Tensor, colors: Tensor) -> Tensor:
-    """Colored digits on black: the grey level times the color.
+    """Colored digits on black: the gray level times the color.
 
     Args:
-        grey: ``(n, H, W)`` uint8.
-        colors: ``(n, 3)`` float64; 1 is the brightest a byte can be, and what is brighter or
-            darker than possible after multiplication is cut off.
+        grey: ``(n, H, W)`` uint8 gray levels.
+        colors: ``(n, 3)`` float64, where 1 is full brightness. Products below 0 or above 255 are
+            clipped.
 
     Returns:
         ``(n, 3, H, W)`` uint8, rounded.
     """
-    # Colors in 65,536ths and whole numbers from here on: no platform rounds them differently.
+    # Whole numbers from here on, colors in 65,536ths: every platform rounds them alike.
     factors = (colors * _ONE).round().to(torch.int32)[:, :, None, None]
     images = torch.empty(len(grey), 3, *grey.shape[1:], dtype=torch.uint8)
     for rows in _parts(images):
@@ -97,7 +97,7 @@ def color_foreground(grey: Tensor, colors: Tensor) -> Tensor:
 
 
 def _parts(images: Tensor) -> Iterator[slice]:
-    """Rows to work on at a time."""
+    """The rows to process at a time."""
     size = max(1, CHUNK // max(1, images[:1].numel()))
     for start in range(0, len(images), size):
         yield slice(start, start + size)

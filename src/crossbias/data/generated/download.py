@@ -1,4 +1,4 @@
-"""Files of MNIST and Fashion-MNIST from the addresses that torchvision knows."""
+"""Downloading MNIST and Fashion-MNIST from the addresses that torchvision knows."""
 
 import http.client
 import os
@@ -12,19 +12,19 @@ from typing import Final
 from crossbias.data.extras import check_installed
 
 TIMEOUT: Final = 5.0
-"""Seconds without an answer after which an address is given up."""
+"""Seconds to wait for an answer before the next address is tried."""
 
 
 def download(collection: str, files: Sequence[str], folder: Path) -> str | None:
-    """Put files into a folder, each whole or not at all.
+    """Download files into a folder, each whole or not at all.
 
     Args:
         collection: ``mnist`` or ``fashion-mnist``.
-        files: Names ending in ``.gz``.
-        folder: Made if its parent exists.
+        files: Names of the files, ending in ``.gz``.
+        folder: Where to put them; it is created if its parent exists.
 
     Returns:
-        What went wrong, or None.
+        What went wrong, or None if nothing did.
 
     Raises:
         CrossbiasError: torchvision, which knows the addresses, is not installed.
@@ -52,7 +52,7 @@ def download(collection: str, files: Sequence[str], folder: Path) -> str | None:
 
 
 def _from_some_mirror(mirrors: Sequence[str], name: str, md5: str, folder: Path) -> None:
-    """Try one address after the other; the last one's error is raised."""
+    """Try one address after the other, and raise the error of the last."""
     from torchvision.datasets.utils import download_url
 
     *others, last = mirrors
@@ -66,7 +66,7 @@ def _from_some_mirror(mirrors: Sequence[str], name: str, md5: str, folder: Path)
 
 @contextmanager
 def _impatient_sockets() -> Iterator[None]:
-    """Let connections fail soon; torchvision offers no other way to say how long to wait."""
+    """Let connections fail soon; torchvision itself has no option for the timeout."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(TIMEOUT)
     try:

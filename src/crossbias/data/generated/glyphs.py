@@ -1,4 +1,4 @@
-"""Glyphs: drawn digits with a colored shortcut, made in memory at any size."""
+"""Glyphs: drawn digits whose color is the bias, made in memory at any size."""
 
 import math
 from dataclasses import dataclass
@@ -27,39 +27,38 @@ COLORS: Final = {
     "magenta": (220, 40, 170),
     "brown": (150, 95, 50),
 }
-"""Red, green and blue of the bias values; each can be told from ``WHITE`` and from ``GREY``."""
+"""Red, green and blue of the bias values; none is close to ``WHITE`` or ``GREY``."""
 
 WHITE: Final = (255, 255, 255)
 GREY: Final = (32, 32, 32)
 
 NOISE: Final = 16
-"""Largest change of a pixel by noise; small enough that a color is never taken for another."""
+"""Largest change of a pixel by noise; too small to turn one color into another."""
 
 ColoredPart = Literal["background", "foreground", "corner"]
 
 
 @dataclass(kw_only=True)
 class Glyphs(Source):
-    """Handwritten-looking digits whose color goes along with the class.
+    """Handwritten-looking digits whose color is associated with the class.
 
-    Class k is aligned with color k. Of the n images of a class, floor(n * rho + 1/2) carry its own
-    color; the others share the remaining nine colors, with counts that differ by at most one. The
-    classes have sizes that differ by at most one. Which images conflict and which colors get the
-    odd ones is random, and independent of the drawing: another ``rho`` or ``bias`` colors the same
-    strokes.
+    Class k is aligned with color k. Exactly floor(n * rho + 1/2) of the n images of a class have
+    color k; the others share the remaining nine colors, with counts that differ by at most one.
+    The sizes of the classes differ by at most one as well. Which images conflict is random and
+    independent of the drawing: another ``rho`` or ``bias`` colors the same strokes.
 
-    The splits ``train``, ``validation`` and ``test-biased`` are biased with ``rho``; in ``test``
-    every (target, bias) group is equally large, up to one image. All have their own drawings.
+    The splits ``train``, ``validation`` and ``test-biased`` are biased with ``rho``. In ``test``
+    all (target, bias) groups have the same size, up to one image. Each split has its own drawings.
 
     Args:
-        size: Images in ``train``. At the default, ``rho`` leaves 10 conflicting images per class:
+        size: Number of images in ``train``. The defaults leave 10 conflicting images per class:
             enough for a method to learn from, few enough for plain training to ignore.
-        test_size: Images in each of the other splits; 20 per group of ``test`` at the default.
+        test_size: Number of images in each other split; 20 per group of ``test`` by default.
         image_size: Height and width in pixels; a digit needs 16.
-        rho: Fraction of each class that carries the class's own color.
-        bias: What has the color: the ``background`` of a white digit, the stroke itself
-            (``foreground``) on dark grey, or a square in the top left ``corner`` of a white digit
-            on dark grey. Also the attribute's name.
+        rho: Fraction of each class that has the color of that class.
+        bias: The colored part, also the name of the attribute: the ``background`` of a white
+            digit, the stroke itself (``foreground``) on dark gray, or a square in the top left
+            ``corner`` of a white digit on dark gray.
     """
 
     name: ClassVar[str] = "glyphs"

@@ -1,4 +1,4 @@
-"""The ways people write digits, as strokes through points."""
+"""How people write digits: for each digit several ways, as strokes through points."""
 
 from functools import cache
 from itertools import pairwise
@@ -54,31 +54,31 @@ WAYS: Final = {
         "10,3 6,0 2,3 3,8 7,9 10,3 | 10,3 10,11 7,17 2,17",
     ),
 }
-"""For each digit its ways of writing, on paper ``WIDTH`` wide and ``HEIGHT`` high, y pointing down.
+"""The ways of writing each digit, on paper ``WIDTH`` wide and ``HEIGHT`` high, y pointing down.
 
-A way is a list of strokes, parted by ``|``. A stroke of two points is straight, one of more is a
-smooth curve through them, closed if it ends where it began. Strokes naming the same point stay
-joined there, however the point is moved.
+A way is a list of strokes, separated by ``|``. A stroke of two points is straight. A stroke of
+more points is a smooth curve through them, closed if it ends where it began. Strokes that name
+the same point stay joined there, however the point is moved.
 """
 
 PIECES: Final = 4
-"""Straight pieces in which each span of a curve is drawn."""
+"""Number of straight pieces that approximate each span of a curve."""
 
 Point = tuple[float, float]
-Mixture = dict[Point, float]  # a place on a curve: weights of the points written down
+Mixture = dict[Point, float]  # a place on a curve, as weights of the points of the stroke
 Piece = tuple[Mixture, Mixture]  # from start to end
 
 
 class Way(NamedTuple):
-    """One way of writing one digit: straight pieces between places that depend on points."""
+    """One way of writing one digit: straight pieces whose ends are mixtures of points."""
 
     points: Tensor  # (K, 2) float64, x and y from the middle of the paper
-    weights: Tensor  # (P, 2, K) float64, of the points in each piece's start and end
+    weights: Tensor  # (P, 2, K) float64, weights of the points in the start and end of a piece
 
 
 @cache
 def ways() -> tuple[Way, ...]:
-    """The ways of writing, one digit after the other.
+    """All ways of writing, digit by digit.
 
     >>> len(ways())
     22
@@ -108,7 +108,7 @@ def _point(word: str) -> Point:
 
 
 def _path(points: list[Point]) -> list[Mixture]:
-    """The corners of the polygon that is drawn in place of a stroke's curve."""
+    """The corners of the polygon that approximates a stroke."""
     if len(points) == 2:
         return [{point: 1.0} for point in points]
     closed = points[0] == points[-1]
@@ -125,8 +125,8 @@ def _path(points: list[Point]) -> list[Mixture]:
 def _catmull_rom(points: list[Point], t: float) -> Mixture:
     """The place at ``t`` in [0, 1] between the middle two of four points of a smooth curve.
 
-    The spline of Catmull and Rom, 1974: through each point, parallel to the line that joins its
-    neighbors.
+    The spline of Catmull and Rom (1974) passes through each point, parallel to the line between
+    its neighbors.
     """
     weights = (
         (-(t**3) + 2 * t**2 - t) / 2,

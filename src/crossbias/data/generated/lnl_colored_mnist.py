@@ -1,4 +1,4 @@
-"""Colored MNIST of LNL (CVPR 2019, section 4.1): each image's color is near its class's mean."""
+"""Colored MNIST of LNL (CVPR 2019, section 4.1): colors scatter around the mean of the class."""
 
 import math
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ SINGLE = "test-color-"
 class LNLColoredMNIST(DigitSource):
     """MNIST digits in colors drawn from a normal distribution around a mean color.
 
-    In ``train``, all 60,000 training digits, the mean is that of the digit's class. In ``test``
-    it is any of the ten, each equally often in every class, up to one. In ``test-color-0`` to
-    ``test-color-9``, the test sets of the paper's Figure 5, it is that of one class for all
-    digits. The bias is the number of the mean color. The color is multiplied with the grey level.
+    The bias is the number of the mean color. In ``train``, all 60,000 training digits, it is that
+    of the digit's class. In ``test`` every class has each of the ten equally often, up to one. In
+    ``test-color-0`` to ``test-color-9``, the test sets of the paper's Figure 5, all digits have
+    the same mean color. The color of an image is multiplied by the gray level.
 
     Args:
-        sigma2: Variance of each channel, for values in [0, 1]: .02 (most biased) to .05 in steps
-            of .005 in the paper. In ``test`` it is the same.
-        outside: What becomes of a channel that is drawn outside of [0, 1]: ``redraw`` it until it
-            is not, or ``cut`` it. The paper does not say; with the first plain training has about
-            the accuracies of the paper.
+        sigma2: Variance of each channel, for values in [0, 1], in all splits. The paper uses .02
+            (most biased) to .05 in steps of .005.
+        outside: What happens to a channel outside [0, 1]: ``redraw`` draws it again until it is
+            inside, ``cut`` clips it. The paper does not say which. With ``redraw``, plain training
+            has about the accuracies of the paper.
     """
 
     name: ClassVar[str] = "colored-mnist-lnl"
@@ -68,7 +68,7 @@ class LNLColoredMNIST(DigitSource):
         )
 
     def _shades(self, means: Tensor, generator: torch.Generator) -> Tensor:
-        """A color for each image, from its mean color, (n, 3)."""
+        """A color for each image, drawn around its mean color, (n, 3)."""
         deviation = math.sqrt(self.sigma2)
         if self.outside == "redraw":
             return normal_in_unit(means, deviation=deviation, generator=generator)
@@ -76,7 +76,7 @@ class LNLColoredMNIST(DigitSource):
 
 
 def _means(split: str, targets: Tensor, generator: torch.Generator) -> Tensor:
-    """Number of each image's mean color, (n,)."""
+    """The number of the mean color of each image, (n,)."""
     if split == "train":
         return targets.clone()
     if split == "test":

@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST as they were published: where they lie, and that they are the ones."""
+"""The original files of MNIST and Fashion-MNIST: found or downloaded, verified, and read."""
 
 import gzip
 import hashlib
@@ -47,11 +47,11 @@ CHECKSUMS: Final[dict[Collection, dict[str, str]]] = {
         ),
     },
 }
-"""SHA-256 of each file unpacked, taken from the files that have the published MD5 as gzip."""
+"""SHA-256 of each unpacked file, computed from the gzip files with the published MD5."""
 
 
 _LARGEST: Final = 16 + 60_000 * 28 * 28
-"""Bytes of the largest original file; nothing longer is unpacked, whatever a file claims."""
+"""Size of the largest original file in bytes; no more than this is ever unpacked."""
 
 
 class Original(NamedTuple):
@@ -62,16 +62,16 @@ class Original(NamedTuple):
 
 
 def load_original(collection: Collection, part: Part, *, root: Path | None) -> Original:
-    """The training (``train``) or test (``t10k``) part of a collection.
+    """Read the training (``train``) or test (``t10k``) part of a collection.
 
     Args:
-        collection: Also the name of the folder in ``root``.
-        part: As in the names of the files.
-        root: The folder of all data. Files that are absent are downloaded into it, where it can
-            be written and a network is there.
+        collection: Name of the collection, and of its folder in ``root``.
+        part: Name of the part, as in the names of its files.
+        root: The folder of all data. Missing files are downloaded into it if it can be written to
+            and there is a network.
 
     Raises:
-        CrossbiasError: Files are absent and cannot be downloaded, or are not the original ones.
+        CrossbiasError: Files are missing and cannot be downloaded, or are not the originals.
     """
     if root is None:
         raise CrossbiasError(
@@ -95,25 +95,25 @@ def _found(folder: Path, name: str) -> Path | None:
 
 
 def _fetch(collection: Collection, folder: Path) -> None:
-    """Download what is absent, or say what to put where."""
+    """Download the missing files; on failure name them and where to put them."""
     absent = [f"{name}.gz" for name in CHECKSUMS[collection] if _found(folder, name) is None]
     problem = download(collection, absent, folder)
     if problem is not None:
         raise CrossbiasError(
             f"{folder} lacks {', '.join(absent)}; put the original files there, gzipped or not "
-            f"(torchvision downloads them where there is a network; here it could not: {problem})"
+            f"(the download failed: {problem})"
         )
 
 
 def read_idx(path: Path, *, sha256: str) -> Tensor:
-    """The bytes of an idx file as a uint8 tensor of the shape that it states.
+    """Read an idx file as a uint8 tensor of the shape in its header.
 
     Args:
-        path: The file; a name that ends in ``.gz`` is unpacked.
-        sha256: What the unpacked content must hash to.
+        path: The file; it is unpacked if its name ends in ``.gz``.
+        sha256: Expected hash of the unpacked content.
 
     Raises:
-        CrossbiasError: The file cannot be read, is cut short or damaged, or is another one.
+        CrossbiasError: The file cannot be read, is truncated or damaged, or has another hash.
     """
     content = _content(path)
     found = hashlib.sha256(content).hexdigest()
@@ -122,10 +122,10 @@ def read_idx(path: Path, *, sha256: str) -> Tensor:
             f"{path} is not the original file: the SHA-256 of its content is {found}, not "
             f"{sha256}; replace it by the official one"
         )
-    # Four bytes, the last of which is the number of dimensions, then each as a 32-bit number.
+    # Four bytes, the last with the number of dimensions, then each dimension in 32 bits.
     dimensions = content[3]
     shape = struct.unpack_from(f">{dimensions}I", content, 4)
-    # A bytearray, because torch warns of memory that must not be written to.
+    # A bytearray, because torch warns about memory that is read-only.
     return torch.frombuffer(
         bytearray(content), dtype=torch.uint8, offset=4 + 4 * dimensions
     ).reshape(shape)
@@ -137,11 +137,11 @@ def _content(path: Path) -> bytes:
             return file.read(_LARGEST + 1)
     except EOFError as error:
         raise CrossbiasError(
-            f"{path} is cut short, as after an unfinished download; replace it by the whole file"
+            f"{path} is truncated, as after an unfinished download; replace it by the whole file"
         ) from error
     except (gzip.BadGzipFile, zlib.error) as error:
         raise CrossbiasError(
-            f"{path} is damaged, or no gzip file ({error}); replace it by the official one"
+            f"{path} is damaged or not a gzip file ({error}); replace it by the official one"
         ) from error
     except OSError as error:
         raise CrossbiasError(f"cannot read {path}: {error.strerror or error}") from error

@@ -1,11 +1,10 @@
-"""Drawing digits, each in its own hand: random strokes for many images at a time.
+"""Drawing digits with random strokes, many images at a time, each in its own handwriting.
 
 The same seed gives the same pixels for every chunk size, number of threads and platform. The
 random parameters of all images are drawn first, as uniform numbers. After that there are only
-single elementwise operations that IEEE 754 defines to the last bit (+, -, *, /, minimum,
-maximum): a rotation is written with the tangent of half its angle instead of a
-sine, points are mixed one after the other instead of by a matrix product, and ink fades with the
-squared distance instead of its root.
+elementwise operations that IEEE 754 defines to the last bit (+, -, *, /, minimum, maximum). So a
+rotation uses the tangent of half its angle instead of a sine, points are mixed one after the
+other instead of by a matrix product, and ink fades with the squared distance instead of its root.
 """
 
 import math
@@ -18,28 +17,28 @@ from torch import Tensor
 from crossbias.data.generated.handwriting import HEIGHT, WAYS, WIDTH, ways
 
 CHUNK: Final = 28_000
-"""Pixels drawn at a time; changes nothing but memory and time.
+"""Pixels drawn at a time; affects only memory and speed.
 
-They stay in the cache, and tensors of less than 32,768 numbers torch works on in one thread:
-these steps are so short that waiting for a second one, if the processor is busy, costs far more.
+So many stay in the processor's cache. Torch also processes tensors of fewer than 32,768 numbers
+in one thread, and steps this short lose more by waiting for a second thread than they gain.
 """
 
 
 class Hand(NamedTuple):
-    """How every image is written. Lengths and positions are fractions of the image's side."""
+    """The handwriting of every image. Lengths and positions are fractions of the image's side."""
 
     way: Tensor  # (n,) int64, position in ways()
-    jitter: Tensor  # (n, K, 2), displacement of each point, on the paper's scale
-    turn: Tensor  # (n, 1), tangent of half the angle of rotation
+    jitter: Tensor  # (n, K, 2), displacement of each point, in the units of the paper
+    turn: Tensor  # (n, 1), tangent of half the rotation angle
     shear: Tensor  # (n, 1), shift to the right per unit of height
-    width: Tensor  # (n, 1), of the paper
-    height: Tensor  # (n, 1)
-    shift: Tensor  # (n, 2), of the digit's middle from the image's middle
+    width: Tensor  # (n, 1), width of the paper
+    height: Tensor  # (n, 1), height of the paper
+    shift: Tensor  # (n, 2), from the middle of the image to the middle of the digit
     radius: Tensor  # (n, 1), half the thickness of the stroke
 
 
 def draw(digits: Tensor, *, image_size: int, generator: torch.Generator) -> Tensor:
-    """Draw every digit, each in its own hand.
+    """Draw every digit in its own handwriting.
 
     Args:
         digits: ``(n,)`` int64 from 0 to 9.
@@ -61,7 +60,7 @@ def draw(digits: Tensor, *, image_size: int, generator: torch.Generator) -> Tens
 
 
 def _chunks(way: Tensor, size: int) -> Iterator[slice]:
-    """Runs of at most so many images written the same way; ``way`` is sorted."""
+    """Runs of at most ``size`` images that are written the same way; ``way`` is sorted."""
     first = 0
     for count in torch.bincount(way).tolist():
         last = first + count
@@ -74,8 +73,8 @@ def _hand(digits: Tensor, generator: torch.Generator) -> Hand:
     """Draw all random parameters.
 
     The ranges keep the digits legible and about as hard as MNIST: after training on 5,000 images
-    of 28 pixels a linear classifier is right on about 87 % of new ones, a small convolutional
-    network on 99 %.
+    of 28 pixels, a linear classifier is right on about 87% of new images and a small
+    convolutional network on 99%.
     """
 
     def uniform(low: float, high: float, *shape: int) -> Tensor:
@@ -99,7 +98,7 @@ def _hand(digits: Tensor, generator: torch.Generator) -> Hand:
 def _pieces(hand: Hand) -> Tensor:
     """Start and end of each straight piece in the image, (n, P, 2, 2): piece, end, x and y.
 
-    All images are written the same way.
+    All images must be written the same way.
     """
     points, weights = ways()[int(hand.way[0])]
     x, y = (points + hand.jitter[:, : len(points)]).unbind(2)  # (n, K) each
@@ -115,7 +114,7 @@ def _pieces(hand: Hand) -> Tensor:
 
 
 def _place(pieces: Tensor, hand: Hand) -> Tensor:
-    """How far to move the pieces, (n, 2): the shift, less where it would leave the image."""
+    """How far to move the pieces, (n, 2): the shift, reduced where it would leave the image."""
     low, high = pieces.amin((1, 2)), pieces.amax((1, 2))
     room = (0.5 - (high - low) / 2 - hand.radius).clamp(min=0)
     return 0.5 - (low + high) / 2 + hand.shift.clamp(-room, room)
@@ -140,7 +139,7 @@ def ink(pieces: Tensor, radius: Tensor, *, image_size: int) -> Tensor:
 
 
 def _squared_distance(pieces: Tensor, image_size: int) -> Tensor:
-    """From the center of each pixel to the nearest piece, (n, S, S) float32."""
+    """Squared distance from the center of each pixel to the nearest piece, (n, S, S) float32."""
     nearest = torch.full((len(pieces), image_size, image_size), math.inf, dtype=torch.float32)
     beyond, aside = torch.empty_like(nearest), torch.empty_like(nearest)
     frames = (part.unbind(1) for part in _frames(pieces, image_size))
@@ -153,14 +152,15 @@ def _squared_distance(pieces: Tensor, image_size: int) -> Tensor:
 
 
 def _frames(pieces: Tensor, image_size: int) -> tuple[Tensor, ...]:
-    """The pixels as seen from the middle of each piece, along it and across it.
+    """Positions of the pixels relative to the middle of each piece, along it and across it.
 
-    Each position is a sum over the pixel's column and row. Positions come multiplied with the
-    length of the piece, which spares a square root.
+    Each position is the sum of a part for the pixel's column and one for its row. All lengths are
+    multiplied by the length of the piece, which avoids a square root.
 
     Returns:
-        Position along by column (n, P, 1, S) and by row (n, P, S, 1), position across likewise,
-        then half the length (n, P, 1, 1), and what undoes the multiplication once squared.
+        The parts of the position along the piece by column (n, P, 1, S) and by row (n, P, S, 1),
+        the same two for the position across it, half the length of the piece (n, P, 1, 1), and
+        the factor that removes the multiplication from a squared distance.
     """
     start, end = pieces.unbind(2)  # (n, P, 2) each
     span_x, span_y = (end - start).float().unsqueeze(3).chunk(2, 2)  # (n, P, 1, 1) each

@@ -1,4 +1,4 @@
-"""Toy-2d: a point in the plane, whose first coordinate is a shortcut to its class."""
+"""Toy-2d: points in the plane with three classes; the first coordinate is the bias."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,20 +22,20 @@ _GRID: Final = 2**12  # coordinates are multiples of 1 / _GRID
 class Toy2d(Source):
     """The toy problem of ReBias (Bahng et al., ICML 2020, section 3.2): X = (B, S), three classes.
 
-    Class k has its signal S around k - 1, and in the biased splits its bias B as well: three round
-    clouds on the diagonal of the plane. Both coordinates tell the class equally well there, so
-    that nothing in ``train`` says which of the two is meant. In ``test`` B is around each of the
-    three places equally often, whatever the class.
+    The signal S of class k is around k - 1. In the biased splits the bias B is around k - 1 as
+    well, which gives three round clouds on the diagonal of the plane. Both coordinates predict the
+    class equally well there, so nothing in ``train`` says which of the two is meant. In ``test``
+    B is around each of the three places equally often in every class.
 
-    The authors' generator is not public. A classifier whose boundaries lie across the diagonal,
-    the widest margin that the biased data allows, is right on 5 of 9 of the de-biased clouds: the
-    55 % that the paper reports for a plain network.
+    The authors' generator is not public. A classifier whose boundaries lie across the diagonal
+    has the widest margin on the biased data. It is right on 5 of the 9 unbiased clouds, which is
+    the 55% that the paper reports for a plain network.
 
     Args:
-        size: Points in ``train``.
-        test_size: Points in each of the other splits.
-        noise: Standard deviation of both coordinates. At the default the signal alone can be
-            right on 99.2 % of the points.
+        size: Number of points in ``train``.
+        test_size: Number of points in each other split.
+        noise: Standard deviation of both coordinates. With the default, the signal alone can be
+            right on 99.2% of the points.
     """
 
     name: ClassVar[str] = "toy-2d"
@@ -71,7 +71,7 @@ class Toy2d(Source):
 
 
 def _normal(count: int, generator: Generator) -> Tensor:
-    """Normal numbers, (count, 2); rounded, so that they are the same on every platform."""
+    """Normal numbers, (count, 2), rounded to be the same on every platform."""
     uniform = torch.rand(count, 2, dtype=torch.float64, generator=generator)
     normal: Tensor = torch.special.ndtri(uniform.clamp(1e-6, 1 - 1e-6))
     return (normal * _GRID).round().div(_GRID).float()

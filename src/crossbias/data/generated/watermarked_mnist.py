@@ -1,4 +1,4 @@
-"""Watermarked MNIST of PGD (ICLR 2022 submission, appendix B.1): a garment gives the digit away."""
+"""Watermarked MNIST of PGD (ICLR 2022 submission, appendix B.1): a garment is the bias."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,16 +33,16 @@ SIDE: Final = 28
 class WatermarkedMNIST(DigitSource):
     """MNIST digits with a Fashion-MNIST object beside them, on a canvas of 56 x 56.
 
-    The object is at the left, a random number of pixels below the top edge; the digit is at the
-    right, another number above the bottom edge; they never overlap. Digit k is aligned with object
-    class k. Of the n images of a class exactly floor(n * rho + 1/2) have an object of their own
-    class, the others of each other class equally often, up to one; which object of the class is
-    random. Splits are as in ``colored-mnist``, of both collections: no object of ``validation``
-    or of a test split is in ``train``.
+    The object is on the left, a random number of pixels below the top edge. The digit is on the
+    right, a random number of pixels above the bottom edge. They never overlap. Digit k is aligned
+    with object class k: exactly floor(n * rho + 1/2) of the n images of a class have a random
+    object of that class, and the others are spread over the other classes, with counts that
+    differ by at most one. Both collections are split as in ``colored-mnist``, so no object of
+    ``validation`` or of a test split is in ``train``.
 
     Args:
         rho: The paper's bias ratio: .995, .99 or .95.
-        offset: Most pixels from the edges, the paper's alpha: 8 or 16.
+        offset: Largest distance from the edges in pixels, the paper's alpha: 8 or 16.
     """
 
     name: ClassVar[str] = "watermarked-mnist"
@@ -80,12 +80,12 @@ class WatermarkedMNIST(DigitSource):
         _put(digits, canvas[:, 0, :, SIDE:], top=SIDE - up)
         return self.assembled(
             split, canvas, targets, biases, bias="object", values=OBJECTS,
-            augment=(AUGMENT[0], AUGMENT[2]),  # grey images have no colors to change
+            augment=(AUGMENT[0], AUGMENT[2]),  # gray images have no colors to change
         )  # fmt: skip
 
 
 def _chosen(objects: Original, classes: Tensor, generator: torch.Generator) -> Tensor:
-    """A random object of each class asked for, (n, 28, 28)."""
+    """A random object of each requested class, (n, 28, 28)."""
     order = objects.labels.argsort(stable=True)
     counts = torch.bincount(objects.labels, minlength=len(OBJECTS))
     first = counts.cumsum(0) - counts
@@ -94,6 +94,6 @@ def _chosen(objects: Original, classes: Tensor, generator: torch.Generator) -> T
 
 
 def _put(images: Tensor, canvas: Tensor, *, top: Tensor) -> None:
-    """Write images, (n, 28, 28), into a strip of the canvas, (n, 56, 28), from a row on."""
+    """Write images, (n, 28, 28), into a strip of the canvas, (n, 56, 28), from row ``top`` on."""
     rows = top[:, None] + torch.arange(SIDE)  # (n, 28)
     canvas[torch.arange(len(images))[:, None], rows] = images

@@ -1,1 +1,1 @@
-"""Image files as arrays: decoded once, kept in a cache."""
+"""Image files as arrays: checked, decoded once, and kept in a cache."""

@@ -1,4 +1,4 @@
-"""Images that are decoded once, into arrays in a folder, and then mapped into memory."""
+"""The cache of decoded images: each is decoded once into an array that is memory-mapped."""
 
 import hashlib
 import os
@@ -17,9 +17,9 @@ from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
 
 Decode = Callable[[BinaryIO], bytes]
-"""Gives the bytes of a row; raises ``CrossbiasError`` with what comes after the item's name."""
+"""Returns the bytes of a row; the message of its ``CrossbiasError`` follows the item's name."""
 
-_BLOCK = 64  # images decoded between two looks at the progress
+_BLOCK = 64  # images decoded between two reports of progress
 
 
 def cached(
@@ -31,18 +31,18 @@ def cached(
     cache: Path | None,
     progress: Progress,
 ) -> tuple[Tensor, str]:
-    """The decoded items as one array, from the cache; what is not there yet is decoded into it.
+    """The decoded items as one array from the cache; missing ones are decoded first.
 
     Args:
-        items: What to decode, at least one.
-        decode: How.
+        items: The encoded images, at least one.
+        decode: Decodes one of them.
         kind: Name of what ``decode`` does; only arrays of the same kind share rows.
-        shape: Of one row.
-        cache: See ``cache_folder``.
-        progress: Hears how far the decoding is.
+        shape: Shape of one row.
+        cache: Folder of the cache, see ``cache_folder``.
+        progress: Receives progress reports.
 
     Returns:
-        ``(n, *shape)`` uint8, mapped into memory and only to be read, and its digest.
+        ``(n, *shape)`` uint8, memory-mapped and read-only, and its digest.
     """
     if not items:
         raise CrossbiasError("there are no images to read; name at least one")
@@ -51,19 +51,19 @@ def cached(
     if digest is None:
         try:
             with _locked(entry.folder, progress):
-                # Another process may have finished it while this one waited.
+                # Another process may have finished the array while this one waited.
                 digest = entry.digest() or _build(entry, items, decode, progress)
         except OSError as error:
             raise CrossbiasError(
-                f"cannot write the cache {entry.folder}: {error.strerror or error}; what is "
-                f"decoded already is kept; make room, or name another folder: {CACHE_VARIABLE}"
+                f"cannot write the cache {entry.folder}: {error.strerror or error}; images decoded "
+                f"so far are kept; free some space, or name another folder: {CACHE_VARIABLE}"
             ) from error
     return entry.tensor(), digest
 
 
 @contextmanager
 def _locked(folder: Path, progress: Progress) -> Iterator[None]:
-    """Alone in a folder; the system ends the lock with the process, however that ends."""
+    """Hold the lock of a folder; the system releases it however the process ends."""
     from filelock import FileLock, Timeout
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def _locked(folder: Path, progress: Progress) -> Iterator[None]:
 def _build(
     entry: CacheEntry, items: Sequence[EncodedImage], decode: Decode, progress: Progress
 ) -> str:
-    """Decode what is missing, report what cannot be, and finish the array."""
+    """Decode the missing rows and finish the array; an error names all unusable images."""
     missing = entry.missing()
     entry.check_room(len(missing))
     progress.note(
@@ -100,7 +100,7 @@ def _build(
     try:
         reasons = _fill(entry, missing, make, progress)
     finally:
-        progress.close()  # an interruption must not leave a live line behind
+        progress.close()  # an interruption must not leave a progress line behind
     if reasons:
         raise UnusableImages(reasons, [item.name for item in items])
     return entry.finish()
@@ -112,7 +112,7 @@ def _fill(
     make: Callable[[int], DecodedRow | CrossbiasError],
     progress: Progress,
 ) -> dict[int, str]:
-    """Write the missing rows; what is wrong with those that cannot be made."""
+    """Write the missing rows; return what is wrong with those that cannot be decoded."""
     reasons, total = {}, len(entry.identities)
     with ThreadPoolExecutor(_processors()) as pool, entry.writer() as write:
         for start in range(0, len(missing), _BLOCK):
@@ -127,7 +127,7 @@ def _fill(
 
 
 def _decoded(item: EncodedImage, decode: Decode, known: KnownRows) -> DecodedRow:
-    """An item's row: that of the same content under another name, or decoded."""
+    """The row of an item: copied if the same content is already known, else decoded."""
     try:
         with item.open() as file:
             content = hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type]
@@ -141,7 +141,7 @@ def _decoded(item: EncodedImage, decode: Decode, known: KnownRows) -> DecodedRow
 
 
 def _processors() -> int:
-    """Processors this process may use; decoding releases the interpreter's lock."""
+    """Number of processors this process may use; decoding releases the interpreter's lock."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,9 +1,9 @@
-"""One array of the cache on disk: pixels, a record of every row, and an index written last.
+"""One array of the cache on disk, in three files, and a search through the rows of all arrays.
 
 pixels      the rows, one after the other
 rows        for each row three SHA-256: of its identity, its file's content and its pixels;
             zeros until the row is written
-index.json  shape and digest, and size and time of ``pixels`` when it was finished
+index.json  shape and digest, and size and time of ``pixels``; written last
 """
 
 import hashlib
@@ -24,11 +24,11 @@ from crossbias.errors import CrossbiasError
 from crossbias.runs.files import read_json, write_json
 
 FORMAT: Final = 1
-"""Of the files; an array of another format is not found."""
+"""Version of the files; arrays with another version are ignored."""
 
 _HASH = hashlib.sha256().digest_size
 _RECORD = 3 * _HASH
-_SPARE = 64 * 2**20  # bytes left free on the disk
+_SPARE = 64 * 2**20  # bytes to leave free on the disk
 
 
 class DecodedRow(NamedTuple):
@@ -39,7 +39,7 @@ class DecodedRow(NamedTuple):
 
 
 class RowRecord(NamedTuple):
-    """What ``rows`` says of a row."""
+    """The record of a row in the file ``rows``: three SHA-256."""
 
     identity: bytes
     content: bytes
@@ -51,9 +51,9 @@ class CacheEntry:
     """One array of the cache.
 
     Args:
-        folder: Of its files.
-        identities: SHA-256 of what finds each row again.
-        shape: Of one row.
+        folder: Folder of its files.
+        identities: For each row, the SHA-256 of the identity of its image.
+        shape: Shape of one row.
     """
 
     folder: Path
@@ -62,27 +62,27 @@ class CacheEntry:
 
     @classmethod
     def of(cls, kind: Path, identities: Sequence[str], shape: tuple[int, ...]) -> "CacheEntry":
-        """The entry of these rows in the folder of its kind; it need not exist."""
+        """The entry of these rows in the folder of their kind; it need not exist yet."""
         hashed = [hashlib.sha256(identity.encode()).digest() for identity in identities]
         key = hashlib.sha256(repr((FORMAT, shape)).encode() + b"".join(hashed))
         return cls(kind / key.hexdigest()[:32], hashed, shape)
 
     @property
     def pixels(self) -> Path:
-        """File of the rows."""
+        """The file of the rows."""
         return self.folder / "pixels"
 
     @property
     def row_bytes(self) -> int:
-        """Size of a row."""
+        """Size of a row in bytes."""
         return int(np.prod(self.shape))
 
     def tensor(self) -> Tensor:
-        """All rows, mapped into memory for reading only."""
+        """All rows, memory-mapped and read-only."""
         return mapped(self.pixels, (len(self.identities), *self.shape))
 
     def digest(self) -> str | None:
-        """Digest of the array if it is finished and was not touched since; else None."""
+        """Digest of the array if it is finished and unchanged since; else None."""
         try:
             index, status = read_json(self.folder / "index.json"), self.pixels.stat()
         except (CrossbiasError, OSError):
@@ -94,7 +94,7 @@ class CacheEntry:
         return digest if isinstance(digest, str) else None
 
     def missing(self) -> list[int]:
-        """Numbers of the rows that are not written yet, or whose pixels are not those recorded."""
+        """Numbers of the rows that are not written or whose pixels differ from their record."""
         records = read_records(self.folder)
         if len(records) != len(self.identities) or not self.pixels.exists():
             return list(range(len(self.identities)))
@@ -107,24 +107,24 @@ class CacheEntry:
         return missing
 
     def check_room(self, rows: int) -> None:
-        """Refuse to write more rows than the disk has room for, before the first is written."""
+        """Check, before anything is written, that the disk has room for the rows."""
         needed, free = rows * self.row_bytes, shutil.disk_usage(self.folder).free
         if needed + _SPARE > free:
             raise CrossbiasError(
                 f"{rows:,} images need {needed / 1e9:.1f} GB, but the cache {self.folder} has "
                 f"{free / 1e9:.1f} GB free; name a folder on a larger disk with CROSSBIAS_CACHE, "
-                f"choose smaller images, or make room"
+                f"choose smaller images, or free some space"
             )
 
     @contextmanager
     def writer(self) -> Iterator[Callable[[int, DecodedRow], None]]:
-        """A function that writes a row; what it wrote outlives a killed process."""
+        """A function that writes a row; written rows survive a killed process."""
         (self.folder / "index.json").unlink(missing_ok=True)
         rows = self.folder / "rows"
         for path, size in ((self.pixels, self.row_bytes), (rows, _RECORD)):
             path.touch()
             os.truncate(path, len(self.identities) * size)
-        # Unbuffered, so that a row's record never reaches the system before its pixels.
+        # Unbuffered: the record of a row never reaches the system before its pixels.
         with open(self.pixels, "r+b", 0) as pixels_file, open(rows, "r+b", 0) as rows_file:
 
             def write(number: int, made: DecodedRow) -> None:
@@ -139,7 +139,7 @@ class CacheEntry:
             os.fsync(rows_file.fileno())
 
     def finish(self) -> str:
-        """Write the index, with which the entry is whole, and give the array's digest."""
+        """Write the index, which completes the entry; return the digest of the array."""
         digest, status = tensor_digest(self.tensor()), self.pixels.stat()
         stamp = {"size": status.st_size, "modified": status.st_mtime_ns}
         write_json(self.folder / "index.json", self._about() | stamp | {"digest": digest})
@@ -150,7 +150,7 @@ class CacheEntry:
 
 
 def read_records(folder: Path) -> list[RowRecord]:
-    """The records of an entry, finished or not; none if there is no such file."""
+    """The records of an entry, finished or not; empty without a file."""
     try:
         content = (folder / "rows").read_bytes()
     except OSError:
@@ -170,11 +170,12 @@ class _RowPlace(NamedTuple):
 class KnownRows:
     """The rows of all arrays of one kind, by identity or by content.
 
-    A file that moved, or moved to another split, keeps its content; its pixels are copied.
+    A file that moved, or that is now in another split, has the same content, so its pixels are
+    copied instead of decoded.
 
     Args:
         kind: Folder of the arrays.
-        row_bytes: Size of a row.
+        row_bytes: Size of a row in bytes.
     """
 
     def __init__(self, kind: Path, row_bytes: int) -> None:
@@ -186,7 +187,7 @@ class KnownRows:
                 self._places[record.identity] = self._places[record.content] = place
 
     def find(self, key: bytes) -> DecodedRow | None:
-        """The row with this identity or content, if its pixels are those that were written."""
+        """The row with this identity or content, if its pixels still match their record."""
         place = self._places.get(key)
         if place is None:
             return None
@@ -195,7 +196,7 @@ class KnownRows:
                 file.seek(place.number * self.row_bytes)
                 pixels = file.read(self.row_bytes)
         except OSError:
-            return None  # deleted meanwhile; it is decoded again
+            return None  # deleted in the meantime; the image is decoded again
         if hashlib.sha256(pixels).digest() != place.record.pixels:
             return None
         return DecodedRow(place.record.content, pixels)

@@ -1,4 +1,4 @@
-"""Image files as one tensor: decoded and resized once, then read from a memory map."""
+"""Decoding and resizing image files into one tensor, which is cached and memory-mapped."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
 
 FORMATS: Final = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
-"""What is read, as far as Pillow is built with it. Not EPS, for which it starts a program."""
+"""Formats that are read where Pillow supports them. EPS is not: Pillow runs a program for it."""
 
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
@@ -28,15 +28,15 @@ IMAGENET_STD: Final = (0.229, 0.224, 0.225)
 class Fit:
     """How an image file becomes pixels.
 
-    Pixels are those a person sees: the orientation in a photograph's EXIF data is applied, and
-    transparency is laid over white. Images of 16 bits keep the upper eight of each value; of
-    several frames the first is taken. Resizing is bilinear with antialiasing.
+    Pixels are those that a person sees: the EXIF orientation of a photograph is applied, and
+    transparent parts become white. Images with 16 bits keep the upper eight bits of each value.
+    The first of several frames is used. Resizing is bilinear with antialiasing.
 
     Args:
-        size: Side of the square.
-        how: ``crop`` resizes the short side to ``size`` and keeps the middle square, as
-            torchvision's ``Resize`` and ``CenterCrop``; ``squash`` resizes both sides to ``size``.
-        channels: 3 for red, green and blue, 1 for grey.
+        size: Side of the square in pixels.
+        how: ``crop`` resizes the short side to ``size`` and cuts out the middle square, as
+            torchvision's ``Resize`` and ``CenterCrop`` do; ``squash`` resizes both sides.
+        channels: 3 for red, green and blue, 1 for gray.
     """
 
     size: int
@@ -52,24 +52,24 @@ def read_images(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[Tensor, str]:
-    """The images of some files, from the cache; what is not there yet is decoded into it.
+    """Read image files from the cache; missing ones are decoded into it first.
 
-    The same files, unchanged in size and time of modification, are not even opened again.
+    A file whose size and time of modification are unchanged is not opened again.
 
     Args:
-        files: One image each.
-        fit: How they become pixels.
-        names: What to call them in messages; their paths if left out.
-        cache: Folder of the cache; else that named by the environment variable
-            ``CROSSBIAS_CACHE``; else ``crossbias`` in the user's cache folder.
-        progress: Hears how far the decoding is.
+        files: One file for each image.
+        fit: How the files become pixels.
+        names: Names of the images in messages; by default their paths.
+        cache: Folder of the cache. The default is the folder that the environment variable
+            ``CROSSBIAS_CACHE`` names, or else ``crossbias`` in the user's cache folder.
+        progress: Receives progress reports.
 
     Returns:
-        ``(n, channels, size, size)`` uint8, mapped into memory and only to be read, and its
-        digest, equal to ``tensor_digest`` of it.
+        ``(n, channels, size, size)`` uint8, memory-mapped and read-only, and its digest, which
+        equals its ``tensor_digest``.
 
     Raises:
-        UnusableImages: Files are missing, unreadable, damaged or no images.
+        UnusableImages: Files are missing, unreadable, damaged or not images.
         CrossbiasError: The cache cannot be written, or does not fit on the disk.
     """
     named = [str(file) for file in files] if names is None else names
@@ -83,7 +83,7 @@ def read_items(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[Tensor, str]:
-    """As ``read_images``, for images that are not files of their own."""
+    """Like ``read_images``, for images that are not separate files."""
     return cached(
         items,
         lambda file: decode(file, fit),
@@ -98,7 +98,8 @@ def decode(file: BinaryIO, fit: Fit) -> bytes:
     """The pixels of an image file, (channels, size, size).
 
     Raises:
-        CrossbiasError: It is no image, damaged, or too large; the message says only that.
+        CrossbiasError: The file is not an image, damaged, or too large; the message starts after
+            the name of the file.
     """
     try:
         with Image.open(file, formats=_formats()) as image:
@@ -123,7 +124,7 @@ def _formats() -> list[str]:
 
 
 def _check_pixels(width: int, height: int) -> None:
-    """Pillow only warns of images up to twice its limit."""
+    """Refuse images above Pillow's limit; Pillow itself only warns up to twice the limit."""
     limit = Image.MAX_IMAGE_PIXELS
     if limit is not None and width * height > limit:
         raise CrossbiasError(
@@ -151,7 +152,7 @@ def _fitted(image: Image.Image, fit: Fit) -> Image.Image:
     if fit.how == "squash":
         return image.resize((size, size), Image.Resampling.BILINEAR)
     short = min(image.size)
-    # As torchvision: the long side rounded down, the middle rounded to even.
+    # Like torchvision: the long side is rounded down, the middle to the even number.
     width, height = (int(size * side / short) for side in image.size)
     _check_pixels(width, height)
     left, top = round((width - size) / 2), round((height - size) / 2)
@@ -160,7 +161,7 @@ def _fitted(image: Image.Image, fit: Fit) -> Image.Image:
 
 
 def _items(files: Sequence[Path], names: Sequence[str]) -> list[EncodedImage]:
-    """Files by path, size and time of modification, which tell whether one was changed."""
+    """Files identified by path, size and time of modification, which reveal changes."""
     items, reasons = [], {}
     for row, file in enumerate(files):
         try:

@@ -1,4 +1,4 @@
-"""Images before they are decoded, and what to say of those that cannot be."""
+"""Encoded images, and the error that names those that cannot be used."""
 
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, NamedTuple
@@ -10,17 +10,17 @@ from crossbias.formatting import first_few
 class EncodedImage(NamedTuple):
     """One encoded image."""
 
-    identity: str  # finds its pixels again; another one whenever its content may have changed
-    name: str  # for messages: its file, and its row where a table names it
-    open: Callable[[], BinaryIO]  # its bytes
+    identity: str  # key of its pixels in the cache; changes whenever its content may have changed
+    name: str  # in messages: its file, and its row where a table names it
+    open: Callable[[], BinaryIO]  # opens its bytes
 
 
 class UnusableImages(CrossbiasError):
     """Some images cannot be used.
 
     Args:
-        reasons: By number of the image, what is wrong with it.
-        names: Of all images.
+        reasons: What is wrong with each unusable image, by its number.
+        names: Names of all images.
     """
 
     def __init__(self, reasons: dict[int, str], names: Sequence[str]) -> None:
@@ -28,12 +28,12 @@ class UnusableImages(CrossbiasError):
         listed = first_few([f"{names[row]} {reason}" for row, reason in sorted(reasons.items())])
         super().__init__(
             f"{len(reasons):,} of {len(names):,} images cannot be used; "
-            f"repair them or take them out of the data: {'; '.join(listed)}"
+            f"repair them or remove them from the data: {'; '.join(listed)}"
         )
 
 
 def unreadable(error: OSError) -> str:
-    """Why a file cannot be used, after its name."""
+    """Why a file cannot be used, as the text after its name."""
     if isinstance(error, FileNotFoundError):
         return "is missing"
     return f"cannot be read ({error.strerror or error})"

@@ -1,4 +1,4 @@
-"""Paths that a table names: inside its folder, and nowhere else."""
+"""files_inside: resolve file names from a table, which must stay inside their folder."""
 
 import os
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from crossbias.data.images.encoded_images import UnusableImages
 def files_inside(
     folder: Path, names: Sequence[str], labels: Sequence[str], *, present: bool = True
 ) -> list[Path]:
-    """Files by their names relative to a folder, which they must not leave.
+    """The files with the given names in a folder, which no name may leave.
 
     Args:
-        folder: Of the images.
-        names: Of the files.
-        labels: What to call each in messages.
-        present: Refuse names without a file too, so that those of all splits are found at once;
-            else whoever reads them does.
+        folder: The folder of the images.
+        names: Names of the files, relative to the folder.
+        labels: Names of the images in messages.
+        present: Whether to refuse names without a file. This finds the missing files of all
+            splits at once; otherwise they are found when a split is read.
 
     Raises:
-        UnusableImages: A name is empty or absolute, goes up, is a link or passes one that leads
-            out of the folder, or there is no such file.
+        UnusableImages: A name is empty or absolute, contains ``..``, leads out of the folder
+            through a link, or has no file.
     """
     # Folders are few and files are many: each folder is looked up and listed once, and a file
     # that its folder lists needs no look of its own.

@@ -1,1 +1,1 @@
-"""Looking at a data set before training on it."""
+"""Inspecting a data set before training: check all samples, draw a contact sheet."""

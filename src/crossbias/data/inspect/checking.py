@@ -1,4 +1,4 @@
-"""Checking a data set: files that cannot be read, copies across splits, labels, counts."""
+"""Checking a data set: unusable files, copies across splits, labels, published counts."""
 
 import hashlib
 import io
@@ -30,14 +30,14 @@ _REPORT: Final = 256  # files between two reports of progress
 
 @dataclass
 class DataCheck:
-    """What was found.
+    """The result of a check.
 
     Attributes:
-        sizes: Samples of each split.
-        errors: What must be repaired: unusable files, counts that are not the published ones.
-        warnings: What a person should know: copies, missing labels, values that occur once,
+        sizes: Number of samples of each split.
+        errors: What must be repaired: unusable files, and counts that differ from published ones.
+        warnings: What a person should know: copies, missing labels, values that occur once, and
             classes of the training split without a conflicting sample.
-        compared: Published counts that were looked at.
+        compared: Number of published counts that were compared.
     """
 
     sizes: dict[str, int] = field(default_factory=dict)
@@ -53,10 +53,10 @@ def check_source(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> DataCheck:
-    """Look at every sample of every split.
+    """Check every sample of every split.
 
-    Image files are decoded anew, whether they are in the cache or not, and compared by the hash
-    of their bytes; samples of other data sets by the hash of their inputs.
+    Image files are decoded again even if they are in the cache, and are compared by the hash of
+    their bytes. Other samples are compared by the hash of their inputs.
     """
     check, hashes = DataCheck(), {}
     progress = progress or Progress()
@@ -105,7 +105,7 @@ def _own_images(
             return hashes
         return _hashes_of(split, source.images(rows)[0])
     except UnusableImages as error:
-        # Names that lead to no file are found for all splits at once, and said once.
+        # Missing files are found for all splits at once, and reported once.
         if str(error) not in check.errors:
             check.errors.append(str(error))
         return {}
@@ -121,16 +121,16 @@ def _hashes_of(split: str, inputs: Tensor) -> dict[str, str]:
 def _decode_all(
     files: Sequence[tuple[str, Path]], fit: Fit, *, split: str, progress: Progress
 ) -> tuple[dict[str, str], list[str]]:
-    """Decode every file anew, whether it is in the cache or not.
+    """Decode every file, whether it is in the cache or not.
 
     Args:
-        files: What to call each in messages, and where it is.
-        fit: How they would become pixels.
-        split: Theirs, for the progress.
-        progress: Hears how far it is.
+        files: The name in messages and the path of each file.
+        fit: How the files would become pixels.
+        split: Name of their split, for the progress reports.
+        progress: Receives progress reports.
 
     Returns:
-        The hash of each that can be read, by its name, and what is wrong with the others.
+        The hash of each readable file by its name, and what is wrong with the others.
     """
     hashes: dict[str, str] = {}
     broken = []
@@ -147,7 +147,7 @@ def _decode_all(
 
 
 def _decoded(file: Path, fit: Fit) -> tuple[str, str]:
-    """The hash of a file and what is wrong with it, one of which is empty."""
+    """The hash of a file, or what is wrong with it; the other one is empty."""
     try:
         content = file.read_bytes()
         decode(io.BytesIO(content), fit)
@@ -165,7 +165,7 @@ def _check_labels(data: BiasedDataset, check: DataCheck) -> None:
         counts = Counter(column.tolist())
         missing = counts.pop(UNKNOWN, 0)
         if missing:
-            check.warnings.append(f"{data.split}: {name} is not known of {missing:,} samples")
+            check.warnings.append(f"{data.split}: {name} is unknown for {missing:,} samples")
         once = [values[value] for value in sorted(counts) if counts[value] == 1]
         if once:
             listed = ", ".join(first_few(once))
@@ -196,10 +196,10 @@ def _check_counts(data: BiasedDataset, published: Mapping[str, int], check: Data
 
 
 def _copies(hashes: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Samples of one split that are in another one too, byte for byte.
+    """Warnings about samples of one split that are also in another, byte for byte.
 
-    Test splits may overlap each other on purpose; training and validation must not overlap
-    anything.
+    Test splits may overlap each other on purpose. Training and validation must not overlap any
+    other split.
 
     Args:
         hashes: For each split, the hash of each sample by its name.
@@ -214,6 +214,6 @@ def _copies(hashes: Mapping[str, Mapping[str, str]]) -> list[str]:
             if same:
                 examples = first_few([f"{one} = {two}" for one, two in same])
                 warnings.append(
-                    f"{len(same):,} samples of {other} are in {split} too: {'; '.join(examples)}"
+                    f"{len(same):,} samples of {other} are also in {split}: {'; '.join(examples)}"
                 )
     return warnings

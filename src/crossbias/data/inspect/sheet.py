@@ -1,4 +1,4 @@
-"""A contact sheet: aligned and conflicting samples of every class, side by side."""
+"""A contact sheet: a picture with aligned and conflicting samples of each class side by side."""
 
 from typing import Final
 
@@ -12,23 +12,23 @@ from crossbias.types import UNKNOWN
 
 CELL: Final = 72
 EACH: Final = 6
-"""Pixels a side of a sample, and samples of each kind in a row."""
+"""Side of a sample in pixels, and number of samples of each kind in a row."""
 
 CLASSES: Final = 12
-"""Rows; the first classes are shown."""
+"""Largest number of rows; only the first classes are shown."""
 
 _MARGIN, _LABEL, _HEADER, _GAP = 10, 120, 26, 14
 _INK, _FAINT, _PAPER = (20, 20, 20), (110, 110, 110), (255, 255, 255)
 
 
 def contact_sheet(data: BiasedDataset) -> Image.Image:
-    """Samples of each class: aligned on the left, conflicting on the right.
+    """A row of samples for each class: aligned on the left, conflicting on the right.
 
-    The first samples of each kind in the data's order are taken, with varied bias values. Where
-    the bias is not known, one block shows the class's samples.
+    Samples are the first of their kind in the data, with as many different bias values as
+    possible. If no bias is known, a single block shows samples of each class.
     """
     if data.inputs.ndim not in (4, 5):
-        raise CrossbiasError(f"{data.name} holds vectors, of which there is no contact sheet")
+        raise CrossbiasError(f"{data.name} has vectors, not images; a contact sheet needs images")
     blocks = _blocks(data)
     rows = min(data.num_classes, CLASSES)
     width = _LABEL + len(blocks) * (EACH * CELL + _GAP) + _MARGIN
@@ -59,7 +59,7 @@ def _blocks(data: BiasedDataset) -> dict[str, Tensor]:
 
 
 def _varied(data: BiasedDataset, mask: Tensor) -> list[int]:
-    """The first rows of a mask, as many different bias values among them as there are."""
+    """The first rows of a mask, with as many different bias values as possible."""
     rows = mask.nonzero().squeeze(1).tolist()
     seen: dict[int, int] = {}
     turn = []
@@ -71,7 +71,7 @@ def _varied(data: BiasedDataset, mask: Tensor) -> list[int]:
 
 
 def _picture(pixels: Tensor) -> Image.Image:
-    """A sample of (C, H, W) or the middle frame of a clip (C, T, H, W), as a square with a rim."""
+    """A sample (C, H, W), or the middle frame of a clip (C, T, H, W), as a square picture."""
     if pixels.ndim == 4:
         pixels = pixels[:, pixels.shape[1] // 2]
     colors = pixels.expand(3, -1, -1) if len(pixels) == 1 else pixels

@@ -1,1 +1,1 @@
-"""The reader's own data: folders, tables, Hugging Face, torch data sets."""
+"""Your own data: a folder with a table of labels, Hugging Face data, or a torch Dataset."""

@@ -1,4 +1,4 @@
-"""Any torch Dataset as a BiasedDataset."""
+"""from_torch: read any torch Dataset into a BiasedDataset."""
 
 import math
 from collections.abc import Mapping
@@ -35,21 +35,21 @@ def from_torch(
     """Read a torch Dataset once, into memory.
 
     Its samples are tuples or dictionaries. Images are PIL images, uint8 tensors (C, H, W), or
-    floating-point ones in [0, 1], all of one size; vectors are floating-point tensors (D,). A
-    random transform would be frozen as it fell: leave it out, and name augmentations of the
-    training instead.
+    floating-point tensors in [0, 1], all of one size. Vectors are floating-point tensors (D,).
+    Each sample is read once, so a random transform would be frozen: leave it out, and configure
+    augmentations of the training instead.
 
     Args:
-        dataset: With ``len`` and samples by number.
-        inputs: Where the image or vector is in a sample.
-        target: Where its class is: a number, kept as it is, or text.
-        bias: Where its bias is: a number, text, or None where it is not known. The attribute has
-            the key's name, or ``bias``.
-        attributes: Where further attributes are, by name.
-        classes: Names of the classes, the order of those in text; else they are sorted, and
-            every split must have all of them.
+        dataset: A data set with ``len`` and samples by number.
+        inputs: Key of the image or vector in a sample.
+        target: Key of the class, which is a number or text. Numbers are kept as they are.
+        bias: Key of the bias, which is a number, text, or None where it is unknown. The attribute
+            is named after the key if that is text, else ``bias``.
+        attributes: Keys of further attributes, by name of the attribute.
+        classes: Names of the classes in order. By default classes in text are sorted, and every
+            split must have all of them.
         values: The same for each attribute.
-        **description: What else ``BiasedDataset`` takes, such as ``name``, ``split``, ``mean``.
+        **description: Other arguments of ``BiasedDataset``, such as ``name``, ``split``, ``mean``.
 
     >>> from torch.utils.data import TensorDataset
     >>> vectors, ill = torch.rand(4, 2), torch.tensor([0, 1, 0, 1])
@@ -66,7 +66,7 @@ def from_torch(
     targets, classes = _numbers("target", columns.pop("target"), classes)
     if int(targets.min()) < 0:
         row = int((targets < 0).nonzero()[0])
-        raise CrossbiasError(f"sample {row} of the data set has no target; leave it out")
+        raise CrossbiasError(f"sample {row} of the data set has no target; leave the sample out")
     encoded = {name: _numbers(name, columns[name], names.get(name, ())) for name in named}
     return BiasedDataset(
         inputs=pixels,
@@ -80,10 +80,10 @@ def from_torch(
 
 
 def _read(dataset: Dataset[Any], keys: dict[str, Key]) -> tuple[Tensor, dict[str, list[Any]]]:
-    """Inputs and columns."""
+    """The inputs, and the column of every other key."""
     size = len(dataset) if hasattr(dataset, "__len__") else 0
     if not size:
-        raise CrossbiasError("the data set has no samples, or none that can be had by number")
+        raise CrossbiasError("the data set has no samples or no length; it needs both")
     columns: dict[str, list[Any]] = {name: [] for name in keys if name != "inputs"}
     first = _input(_part(dataset[0], keys["inputs"], 0), 0)
     rows = first.new_empty((size, *first.shape))
@@ -107,7 +107,7 @@ def _part(sample: Any, key: Key, number: int) -> Any:
     except (LookupError, TypeError):
         known = list(sample) if isinstance(sample, Mapping) else type(sample).__name__
         raise CrossbiasError(
-            f"sample {number} of the data set has no {key!r}, it has {known}"
+            f"sample {number} of the data set has no {key!r}; it has {known}"
         ) from None
 
 
@@ -133,7 +133,7 @@ def _input(value: Any, number: int) -> Tensor:
 
 
 def _numbers(name: str, column: list[Any], names: Names) -> tuple[Tensor, Names]:
-    """A column as numbers, and the names of its values; numbers stay as they are."""
+    """A column as numbers, and the names of its values; numbers are kept as they are."""
     cells = [cell.item() if isinstance(cell, (Tensor, np.generic)) else cell for cell in column]
     known: set[Any] = {cell for cell in cells if not _is_missing(cell)}
     places: dict[Any, int]

@@ -1,4 +1,4 @@
-"""``hf:PATH``: a Hugging Face data set on disk."""
+"""``hf:PATH``: a Hugging Face data set on disk, saved or as Parquet files."""
 
 import io
 from collections.abc import Sequence
@@ -20,15 +20,16 @@ from crossbias.data.own.table_source import TableSource
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Count, Fraction
 
-_SAVED = ("dataset_dict.json", "state.json")  # either is written by save_to_disk
+_SAVED = ("dataset_dict.json", "state.json")  # save_to_disk writes one of these
 
 
 @dataclass(kw_only=True)
 class HuggingFace(TableSource):
-    """What ``save_to_disk`` of ``datasets`` wrote, or a folder of Parquet files.
+    """A data set that ``save_to_disk`` of ``datasets`` wrote, or a folder of Parquet files.
 
-    It needs one column of images. Class labels are taken by their names. Several splits are
-    found in the column ``split``, which a data set with one split may have of its own.
+    It needs exactly one column of images. Class labels are read as their names. The splits of
+    the data set become the column ``split``; a data set with one split may have such a column
+    itself. The options are those of ``Folder``, without ``labels`` and ``file``.
     """
 
     name: ClassVar[str] = "hf"
@@ -47,7 +48,7 @@ class HuggingFace(TableSource):
 
     @cached_property
     def table(self) -> LabelTable:
-        """The columns of all splits but the images."""
+        """All columns of all splits, except the images."""
         parts, places = self._parts, self._places
         image = self._image
         names = [name for name in next(iter(parts.values())).column_names if name != image]
@@ -60,14 +61,14 @@ class HuggingFace(TableSource):
         return LabelTable(self.path, columns, where)
 
     def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
-        """The images of some rows, from the cache."""
+        """Read the images of some rows, from the cache."""
         items = []
         for number in rows:
             split, row = self._places[number]
             part = self._parts[split]
             items.append(
                 EncodedImage(
-                    # The fingerprint changes with every change of the data set.
+                    # The fingerprint changes whenever the data set changes.
                     repr((part._fingerprint, row)),
                     f"{self.table.where[number]}: the image",
                     partial(_opened, part, self._image, row),
@@ -77,7 +78,7 @@ class HuggingFace(TableSource):
 
     @cached_property
     def _parts(self) -> dict[str, Any]:
-        """The splits by name; one without a name if there are none."""
+        """The splits by name; a data set without splits has one with an empty name."""
         check_installed("datasets", what=f"reading {self.title}")
         import datasets
 
@@ -86,7 +87,8 @@ class HuggingFace(TableSource):
         saved = any((Path(self.path) / name).exists() for name in _SAVED)
         if not saved and not any(Path(self.path).rglob("*.parquet")):
             raise CrossbiasError(
-                f"{self.path} holds neither what save_to_disk of datasets writes nor Parquet files"
+                f"{self.path} is neither a data set saved by save_to_disk of datasets nor a folder "
+                f"of Parquet files"
             )
         try:
             if saved:
@@ -100,7 +102,7 @@ class HuggingFace(TableSource):
 
     @cached_property
     def _places(self) -> list[tuple[str, int]]:
-        """Split and row of every row of the table."""
+        """The split, and the row within it, of every row of the table."""
         return [(split, row) for split, part in self._parts.items() for row in range(len(part))]
 
     @cached_property
@@ -112,14 +114,14 @@ class HuggingFace(TableSource):
         found = [name for name, kind in features.items() if isinstance(kind, datasets.Image)]
         if len(found) != 1:
             raise CrossbiasError(
-                f"{self.title} needs one column of images, and has {len(found)} "
+                f"{self.title} needs one column of images, but has {len(found)} "
                 f"({', '.join(found) or 'its columns: ' + ', '.join(features)})"
             )
         return str(found[0])
 
 
 def _texts(part: Any, name: str) -> list[str]:
-    """A column as text; numbers of classes as their names."""
+    """A column as text, with class labels by name."""
     kind, cells = part.features[name], part.data.column(name).to_pylist()
     if hasattr(kind, "int2str"):
         return ["" if cell is None or cell < 0 else kind.int2str(cell) for cell in cells]

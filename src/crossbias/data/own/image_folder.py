@@ -1,4 +1,4 @@
-"""``folder:PATH``: image files with a table of labels, or a folder for each class."""
+"""``folder:PATH``: image files with a table of labels, or with a folder for each class."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -23,27 +23,29 @@ from crossbias.parameters import Count, Fraction
 class Folder(TableSource):
     """Images in a folder, labeled by a table or by the folders they are in.
 
-    With ``labels``, each row of the table names an image in the folder. Without, the images of
-    a class are in a folder with its name, ``PATH/CLASS/...``, or ``PATH/SPLIT/CLASS/...`` where
-    one of the splits is ``train``; the target is ``class`` then.
+    With ``labels``, each row of the table names an image in the folder. Without it, images are
+    at ``PATH/CLASS/...``, or at ``PATH/SPLIT/CLASS/...`` where one of the splits is ``train``, and
+    the target is ``class``.
 
     Args:
-        path: The folder.
+        path: The folder of the images.
         labels: A ``.csv``, ``.tsv`` or ``.parquet`` file, in the working folder or in ``path``.
-        file: Column of the images' names, relative to ``path``.
+        file: Column with the names of the images, relative to ``path``.
         target: Column of the classes.
-        bias: Column of the bias; several with commas between them are taken as one.
-        attributes: Further columns to report by.
-        split_by: Column of the splits; where there is none, splits are made.
-        validation: Fraction of a ``validation`` split that is made.
-        test: Fraction of a ``test`` split that is made.
-        size: Side of the images.
-        fit: ``crop`` keeps their shape and cuts to the middle square, ``squash`` does not.
-        channels: 3, or 1 for grey.
+        bias: Column of the bias, where a value may be missing. Several columns, separated by
+            commas, are combined into one bias.
+        attributes: Further columns by which results are reported.
+        split_by: Column of the splits, one of which is ``train``. Without such a column, splits
+            are drawn with the seed of the data, with the same fractions in every group.
+        validation: Fraction of the images in a drawn ``validation`` split.
+        test: Fraction of the images in a drawn ``test`` split.
+        size: Side of the images in pixels.
+        fit: ``crop`` keeps the proportions and cuts out the middle square, ``squash`` distorts.
+        channels: 3 for color, or 1 for gray.
     """
 
     name: ClassVar[str] = "folder"
-    summary: ClassVar[str] = "your own images: folder:PATH with labels=TABLE, or a folder a class"
+    summary: ClassVar[str] = "your own images: folder:PATH with labels=TABLE or with class folders"
 
     path: str = ""
     labels: str | None = None
@@ -64,7 +66,7 @@ class Folder(TableSource):
 
     @cached_property
     def table(self) -> LabelTable:
-        """All rows, with a column of files that are all there, each once."""
+        """All rows; no file may occur in two of them."""
         if not self.path or not Path(self.path).is_dir():
             raise CrossbiasError(f"{self.path!r} is not a folder; name yours as folder:PATH")
         table = self._listed() if self.labels is None else read_table(self._labels_file())
@@ -73,23 +75,23 @@ class Folder(TableSource):
             if (first := seen.setdefault(os.path.normpath(name), row)) != row:
                 raise CrossbiasError(
                     f"{table.where[row]} names {name}, and so does {table.where[first]}; "
-                    f"an image may have one row only"
+                    f"an image may have only one row"
                 )
         return table
 
     def files(
         self, split: str, *, root: Path | str | None = None, seed: int = 0
     ) -> Sequence[Path] | None:
-        """The image file behind each sample of a split."""
+        """The image file of each sample of a split."""
         return [self.all_files[row] for row in self.rows(split, seed=seed)]
 
     @cached_property
     def all_files(self) -> list[Path]:
-        """The image of every row."""
+        """The image file of every row."""
         return files_inside(Path(self.path), self.table.column(self.file), self.titles)
 
     def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
-        """The images of some rows, from the cache."""
+        """Read the images of some rows, from the cache."""
         return read_images(
             [self.all_files[row] for row in rows],
             self.fitted(),
@@ -99,7 +101,7 @@ class Folder(TableSource):
 
     @cached_property
     def titles(self) -> list[str]:
-        """What to call every image in messages."""
+        """The name of every image in messages."""
         names = self.table.column(self.file)
         if self.labels is None:
             return [os.path.join(self.path, name) for name in names]
@@ -114,7 +116,7 @@ class Folder(TableSource):
         return given if given.exists() else beside
 
     def _listed(self) -> LabelTable:
-        """The table that folders for each class stand for."""
+        """The table that a folder for each class amounts to."""
         found = [Path(name) for name in sorted(_files(self.path))]
         first = {file.parts[0] for file in found}
         by_split = bool(first & {"train", "training"}) and first <= SPLIT_NAMES.keys()
@@ -122,18 +124,18 @@ class Folder(TableSource):
         for file in found:
             if len(file.parts) <= len(names):
                 raise CrossbiasError(
-                    f"{self.path}: {file} is in no folder of a class; pass the table of labels "
-                    f"(--labels), or lay the images out as {'/'.join(names).upper()}/IMAGE"
+                    f"{self.path}: {file} is not in a folder of a class; pass the table of labels "
+                    f"(--labels), or arrange the images as {'/'.join(names).upper()}/IMAGE"
                 )
         columns = {name: [file.parts[at] for file in found] for at, name in enumerate(names)}
         files = [file.as_posix() for file in found]
         if not files:
-            raise CrossbiasError(f"{self.path} has no files in it")
+            raise CrossbiasError(f"{self.path} has no files in it; name the folder of your images")
         return LabelTable(self.path, {self.file: files} | columns, files)
 
 
 def _files(top: str) -> Iterator[str]:
-    """All files below a folder, relative to it, but hidden ones."""
+    """All files below a folder except hidden ones, relative to it."""
     for folder, inner, files in os.walk(top):
         inner[:] = [name for name in inner if not name.startswith(".")]
         for name in inner:

@@ -1,4 +1,4 @@
-"""What the columns of a table mean for a data set: target, bias, further attributes, splits."""
+"""The meaning of the columns of a table: target, bias, further attributes, splits."""
 
 import logging
 import math
@@ -20,10 +20,10 @@ SPLIT_NAMES: Final = {
     **dict.fromkeys(("validation", "val", "valid", "dev"), "validation"),
     **dict.fromkeys(("test", "testing"), "test"),
 }
-"""What splits are commonly called, in small letters; any other name is a test split's own."""
+"""Common names of splits in lower case; any other name is a test split of its own."""
 
 SPLIT_COLUMN: Final = "split"
-"""Column of the splits unless another is named; only this one may be absent."""
+"""Default column of the splits; only this one may be absent."""
 
 _logger = logging.getLogger(__name__)
 
@@ -33,9 +33,9 @@ class TableLabels:
     """The labels of every row of a table.
 
     Args:
-        target: Classes.
-        attributes: By name, values.
-        bias: The attribute that is the bias, if any.
+        target: The classes.
+        attributes: The values of each attribute, by its name.
+        bias: Name of the attribute that is the bias, if any.
     """
 
     target: EncodedColumn
@@ -46,13 +46,12 @@ class TableLabels:
     def of(
         cls, table: LabelTable, *, target: str, bias: str | None, attributes: Sequence[str]
     ) -> "TableLabels":
-        """Read them from a table.
+        """Read the labels from a table.
 
         Args:
-            table: Where from.
+            table: The table.
             target: Column of the classes.
-            bias: Column of the bias, or several with commas between them; each of them is an
-                attribute as well.
+            bias: Column of the bias, or several separated by commas; each is also an attribute.
             attributes: Further columns.
         """
         parts = [name.strip() for name in bias.split(",")] if bias else []
@@ -63,7 +62,7 @@ class TableLabels:
         return cls(_complete(table, target), found, bias or None)
 
     def groups(self) -> list[tuple[int, int]]:
-        """The (target, bias) pair of every row; the bias is ``UNKNOWN`` where there is none."""
+        """The (target, bias) pair of every row; without a bias it is ``UNKNOWN``."""
         targets = self.target.numbers
         biases = self.attributes[self.bias].numbers if self.bias else targets * 0 - 1
         return list(zip(targets.tolist(), biases.tolist(), strict=True))
@@ -72,7 +71,7 @@ class TableLabels:
 def splits_of(
     table: LabelTable, labels: TableLabels, *, column: str, fractions: dict[str, float], seed: int
 ) -> list[str]:
-    """The split of every row: what a column says, if there is such a column, else by fraction."""
+    """The split of every row: from a column if the table has it, else drawn by fraction."""
     if column not in table.columns and column in ("", SPLIT_COLUMN):
         return split_by_fraction(labels.groups(), fractions, seed=seed)
     cells = [SPLIT_NAMES.get(cell.lower(), cell) for cell in table.column(column)]
@@ -80,7 +79,7 @@ def splits_of(
     if "train" not in cells:
         raise CrossbiasError(
             f"{table.name}: {column} is never 'train'; it is {', '.join(sorted(set(cells))[:5])}; "
-            f"name another column of splits, or none to have them made: split_by="
+            f"name another column of splits, or none to have them drawn: split_by="
         )
     return cells
 
@@ -88,21 +87,21 @@ def splits_of(
 def split_by_fraction(
     groups: Sequence[Hashable], fractions: Mapping[str, float], *, seed: int
 ) -> list[str]:
-    """A split for every sample; every split has its fraction of every group, up to rounding.
+    """A split for every sample; every split gets its fraction of every group, up to rounding.
 
-    Samples are dealt out group by group, each to the split that is furthest behind, so that
-    groups of one or two samples do not all round to the same split.
+    Samples are assigned group by group, each to the split that is furthest behind its fraction.
+    So groups of one or two samples do not all round to the same split.
 
     Args:
         groups: The group of each sample, such as (target, bias).
-        fractions: Of each split, with sum 1.
-        seed: Of which samples go where.
+        fractions: The fraction of each split; their sum is 1.
+        seed: Seed that decides which samples go where.
 
     >>> split_by_fraction("aaaabbbb", {"train": 0.75, "test": 0.25}, seed=0).count("test")
     2
     """
     if min(fractions.values()) < 0 or not math.isclose(sum(fractions.values()), 1):
-        raise CrossbiasError(f"fractions of the splits must have the sum 1, got {dict(fractions)}")
+        raise CrossbiasError(f"the fractions of the splits must sum to 1, got {dict(fractions)}")
     members: dict[Hashable, list[int]] = {}
     for row, group in enumerate(groups):
         members.setdefault(group, []).append(row)
@@ -121,7 +120,7 @@ def split_by_fraction(
 
 
 def without_conflicts(data: BiasedDataset) -> list[str]:
-    """Classes without a conflicting sample: nothing there tells target and bias apart."""
+    """Names of the classes without a conflicting sample, where target and bias coincide."""
     counts = data.counts()
     conflicting = (counts * ~data.alignment()).sum(1)
     return [
@@ -132,17 +131,17 @@ def without_conflicts(data: BiasedDataset) -> list[str]:
 
 
 def report_missing_conflicts(data: BiasedDataset) -> None:
-    """Warn of classes without a conflicting sample."""
+    """Warn about classes without a conflicting sample."""
     if alone := without_conflicts(data):
         _logger.warning(
-            "%s %s: no sample of %s conflicts with its usual %s; methods that weigh or pair "
-            "conflicting samples have none of these classes",
+            "%s %s: no sample of %s conflicts with its usual %s; methods that weight or pair "
+            "conflicting samples find none in these classes",
             data.name, data.split, ", ".join(alone), data.bias,
         )  # fmt: skip
 
 
 def _complete(table: LabelTable, target: str) -> EncodedColumn:
-    """A column of classes, with a value in every row."""
+    """The column of classes, which must have a value in every row."""
     found = _of_two(table.encoded(target), target, table)
     _refuse_missing(table, target, (found.numbers < 0).nonzero().flatten().tolist())
     return found

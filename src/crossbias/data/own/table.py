@@ -1,4 +1,4 @@
-"""Tables of labels: named columns of text, and what they mean for a data set."""
+"""Tables of labels: named columns of text, and columns encoded as numbers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,17 +11,17 @@ from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest
 from crossbias.types import UNKNOWN
 
-_BETWEEN = " / "  # names of values in the name of a combined value
+_BETWEEN = " / "  # separates the values in the name of a combined value
 
 
 @dataclass(frozen=True)
 class LabelTable:
-    """Rows of text.
+    """Named columns of text.
 
     Args:
-        name: The table's, for messages; its path.
-        columns: By name, the cells of every row; empty text where a value is missing.
-        where: Of every row, where it stands, for messages.
+        name: Name of the table in messages: its path.
+        columns: The cells of each column, by its name; empty where a value is missing.
+        where: The position of every row in messages, such as ``labels.csv line 5``.
     """
 
     name: str
@@ -38,7 +38,7 @@ class LabelTable:
         return self.columns[name]
 
     def chosen(self, name: str, values: Sequence[str]) -> list[int]:
-        """Of each row, the place of its cell among the values that a column may have."""
+        """The position of each cell of a column in the list of allowed values."""
         cells = self.column(name)
         for where, cell in zip(self.where, cells, strict=True):
             if cell not in values:
@@ -48,7 +48,7 @@ class LabelTable:
         return [values.index(cell) for cell in cells]
 
     def encoded(self, name: str) -> "EncodedColumn":
-        """A column as numbers of its values, which are sorted: numbers by size, text by letters.
+        """Encode a column; its values are sorted, numbers by size and text alphabetically.
 
         Raises:
             CrossbiasError: The column is absent, or mixes numbers and text.
@@ -70,18 +70,18 @@ class LabelTable:
     def _refuse_mixed(
         self, name: str, cells: list[str], texts: list[str], numbers: list[str]
     ) -> None:
-        """Point to the first cell of the rarer kind."""
+        """Raise an error that names the first cell of the rarer kind."""
         rare, usual, kind = (texts, numbers, "numbers")
         if len(numbers) < len(texts):
             rare, usual, kind = (numbers, texts, "text")
         raise CrossbiasError(
             f"{self.where[cells.index(rare[0])]}: {name} is {rare[0]!r}, but other rows have "
             f"{kind} such as {usual[0]!r}; write numbers or text in all rows, and nothing where "
-            f"the value is not known"
+            f"the value is unknown"
         )
 
     def combined(self, names: Sequence[str]) -> "EncodedColumn":
-        """Several columns as one, with a value for every combination that occurs."""
+        """Combine several columns into one, with a value for every combination that occurs."""
         parts = [self.encoded(name) for name in names]
         if len(parts) == 1:
             return parts[0]
@@ -111,13 +111,13 @@ class EncodedColumn:
 
     @classmethod
     def of(cls, cells: Sequence[str], values: tuple[str, ...]) -> "EncodedColumn":
-        """Cells by their place among the values; empty ones are unknown."""
+        """Encode cells by their position in ``values``; all other cells are unknown."""
         places = {value: place for place, value in enumerate(values)}
         return cls(torch.tensor([places.get(cell, UNKNOWN) for cell in cells]), values)
 
 
 def is_missing(cell: str) -> bool:
-    """Whether a cell says that its value is not known: empty, or not a number."""
+    """Whether the value of a cell is unknown: the cell is empty or ``nan``."""
     return not cell or cell.lower() == "nan"
 
 

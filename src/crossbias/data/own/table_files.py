@@ -1,4 +1,4 @@
-"""Tables in files: CSV, tab-separated or Parquet, every cell as text."""
+"""Reading tables from files: CSV, tab-separated or Parquet, with every cell as text."""
 
 import csv
 from collections import Counter
@@ -12,10 +12,10 @@ from crossbias.errors import CrossbiasError
 
 
 def read_table(path: Path) -> LabelTable:
-    """The table in a ``.csv``, ``.tsv`` or ``.parquet`` file.
+    """Read the table in a ``.csv``, ``.tsv`` or ``.parquet`` file.
 
     Raises:
-        CrossbiasError: The file is missing, damaged, of another kind, or has no rows.
+        CrossbiasError: The file is missing or damaged, has another suffix, or has no rows.
     """
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".tsv", ".parquet"):
@@ -32,7 +32,7 @@ def read_table(path: Path) -> LabelTable:
 
 
 def _text(path: Path, suffix: str) -> LabelTable:
-    # Spreadsheets begin UTF-8 with a mark that would become part of the first column's name.
+    # Spreadsheets start UTF-8 with a mark that would become part of the first column's name.
     with open(path, newline="", encoding="utf-8-sig") as file:
         rows = _rows(file, "\t" if suffix == ".tsv" else ",")
         _, header = next(rows, (0, []))
@@ -76,7 +76,7 @@ def _parquet(path: Path) -> LabelTable:
 
 
 def as_text(value: object) -> str:
-    """A cell as a CSV file would hold it; a whole number without a fraction.
+    """A cell as a CSV file would have it; whole numbers have no decimal point.
 
     >>> as_text(2.0), as_text(0.5), as_text(True), as_text(None), as_text("a ")
     ('2', '0.5', 'True', '', 'a')

@@ -1,4 +1,4 @@
-"""A person's own images with a table of labels, as splits of a data set."""
+"""TableSource: your own images with a table of labels, as the splits of a data set."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from crossbias.errors import CrossbiasError
 
 
 class TableSource(Source):
-    """A table of labels and an image for each of its rows.
+    """A table of labels, and an image for each of its rows.
 
-    Subclasses are dataclasses with at least the options below, which ``Folder`` documents. They
-    declare them anew, because their order goes into the record of a run.
+    Subclasses are dataclasses that declare the options below, which ``Folder`` documents, with
+    their defaults. The order in which a subclass declares them goes into the record of a run.
     """
 
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
@@ -44,7 +44,7 @@ class TableSource(Source):
 
     @abstractmethod
     def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
-        """The images of some rows of the table, and their digest."""
+        """Read the images of some rows of the table; also return their digest."""
 
     @property
     def title(self) -> str:
@@ -53,17 +53,17 @@ class TableSource(Source):
 
     @property
     def available_splits(self) -> tuple[str, ...]:
-        """Those of the table, or those with a fraction."""
+        """The splits in the table, or those that are drawn."""
         found = set(self._splits(0))
         first = [split for split in ("train", "validation") if split in found]
         return (*first, *sorted(found - set(first)))
 
     def options(self) -> dict[str, Any]:
-        """The constructor's keywords, without the path, which is in the name."""
+        """The keywords of the constructor, without the path, which is part of the name."""
         return {name: value for name, value in super().options().items() if name != "path"}
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
-        """One split; ``root`` plays no part, the path says where the data lies."""
+        """Read one split; the data is at ``path``, so ``root`` is not used."""
         rows = self.rows(split, seed=seed)
         data = self.assembled(split, rows, *self.images(rows))
         if split == "train" and data.bias:
@@ -71,7 +71,7 @@ class TableSource(Source):
         return data
 
     def assembled(self, split: str, rows: list[int], inputs: Tensor, digest: str) -> BiasedDataset:
-        """Pixels and labels of some rows of the table as one data set."""
+        """Combine pixels and labels of some rows of the table into a data set."""
         labels, grey = self._labels, self.channels == 1
         return BiasedDataset(
             inputs=inputs,
@@ -88,7 +88,7 @@ class TableSource(Source):
         )
 
     def rows(self, split: str, *, seed: int) -> list[int]:
-        """Which rows of the table are in a split."""
+        """The rows of the table that are in a split."""
         return [row for row, found in enumerate(self._splits(seed)) if found == split]
 
     def fitted(self) -> Fit:
@@ -99,7 +99,7 @@ class TableSource(Source):
     def _labels(self) -> TableLabels:
         if self.target is None:
             raise CrossbiasError(
-                f"{self.title} needs the column to learn: --target on the command line, target= "
+                f"{self.title} needs the column to predict: --target on the command line, target= "
                 f"in Python; the columns of {self.table.name} are: {', '.join(self.table.columns)}"
             )
         return TableLabels.of(
@@ -113,7 +113,7 @@ class TableSource(Source):
         if train <= 0:
             raise CrossbiasError(
                 f"validation ({self.validation:g}) and test ({self.test:g}) leave nothing of "
-                f"{self.title} to train on; their sum must be below 1"
+                f"{self.title} for training; their sum must be below 1"
             )
         made = {"train": train, "validation": self.validation, "test": self.test}
         fractions = {name: fraction for name, fraction in made.items() if fraction}

@@ -1,1 +1,1 @@
-"""Shortcuts planted into any images."""
+"""Planting: putting a controlled shortcut into any images."""

@@ -15,36 +15,36 @@ from crossbias.errors import CrossbiasError
 PlantedCue = Literal["color", "watermark", "brightness", "texture", "patch"]
 
 MOST_VALUES: Final = 63
-"""As many as there are tiles."""
+"""Largest number of values of a cue: the number of tiles."""
 
 TILE: Final = 8
-"""Side of a tile."""
+"""Side of a tile in pixels."""
 
-_CHUNK: Final = 1 << 20  # numbers at a time; changes nothing but memory and time
-_LUMA: Final = (299, 587, 114)  # thousandths of red, green and blue in lightness, ITU-R BT.601
+_CHUNK: Final = 1 << 20  # numbers processed at a time; affects only memory and speed
+_LUMA: Final = (299, 587, 114)  # red, green, blue in lightness, in thousandths, ITU-R BT.601
 
 
 def plant_values(images: Tensor, values: Tensor, *, bias: PlantedCue, num_values: int) -> Tensor:
-    """Put a cue that shows its value into each image.
+    """Put a cue into each image that shows the given value.
 
-    ``color``: every pixel keeps its lightness, at 69 % contrast, and takes the value's color, all
-    colors as light as each other. ``brightness``: the image is darkened towards black or
-    brightened towards white until its mean is the value's, evenly spaced from 64 to 192.
-    ``texture``: a fine pattern of amplitude 24 over the whole image. ``watermark``: a half
-    transparent square pattern at the bottom right. ``patch``: an opaque square at the top left, in
-    the value's color, or grey level where images are not of three channels.
+    ``color``: every pixel keeps its lightness, at 69% contrast, and takes the color of the value;
+    all colors are equally light. ``brightness``: the image is darkened or brightened until its
+    mean is that of the value, evenly spaced from 64 to 192. ``texture``: a fine pattern of
+    amplitude 24 covers the whole image. ``watermark``: a half-transparent square pattern at the
+    bottom right. ``patch``: an opaque square at the top left, in the color of the value, or in its
+    gray level if images do not have three channels.
 
-    Nothing is cut off at black or white, so that what is under a cue (a patch excepted) could
-    be computed back, up to rounding.
+    Nothing is clipped at black or white, so the image under a cue, other than a patch, could be
+    recovered up to rounding.
 
     Args:
-        images: ``(n, C, H, W)`` uint8, 8 x 8 or larger; without a cue of this kind.
+        images: ``(n, C, H, W)`` uint8, 8 x 8 or larger, without a cue of this kind.
         values: ``(n,)`` int64 from 0 to ``num_values - 1``.
         bias: The kind of cue.
-        num_values: Number of values the cue can have, 2 to 63; decides how they look.
+        num_values: Number of values that the cue can have, 2 to 63; decides how they look.
 
     Returns:
-        ``(n, C, H, W)`` uint8; a color turns images of one channel into images of three.
+        ``(n, C, H, W)`` uint8; the cue ``color`` turns one channel into three.
 
     >>> black = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
     >>> plant_values(black, torch.tensor([0, 1]), bias="brightness", num_values=2)[:, 0, 0, 0]
@@ -66,7 +66,7 @@ def plant_values(images: Tensor, values: Tensor, *, bias: PlantedCue, num_values
 def _color(pixels: Tensor, values: Tensor, num_values: int) -> Tensor:
     luma = torch.tensor(_LUMA, dtype=torch.float64)
     palette = hues(num_values)
-    tint = palette - (palette * luma).sum(1, keepdim=True) / 1000  # of lightness 0
+    tint = palette - (palette * luma).sum(1, keepdim=True) / 1000  # its lightness is 0
     tint = tint / tint.abs().amax(1, keepdim=True)
     lightness = (pixels * luma.view(3, 1, 1)).sum(1, keepdim=True) / 1000
     return _mixed(lightness, tint[values][:, :, None, None], amplitude=40)
@@ -115,19 +115,19 @@ _PAINTERS: Final[dict[PlantedCue, Callable[[Tensor, Tensor, int], Tensor]]] = {
 
 
 def _mixed(pixels: Tensor, pattern: Tensor, *, amplitude: float) -> Tensor:
-    """Pixels with less contrast, plus a pattern from -1 to 1: never below 0 nor above 255."""
+    """Pixels with less contrast plus a pattern from -1 to 1; the result is in 0..255."""
     return amplitude + pixels * ((255 - 2 * amplitude) / 255) + amplitude * pattern
 
 
 def _places(pixels: Tensor) -> tuple[int, int]:
-    """Pixels of a cell, and of the margin, which a crop of the middle may cut off."""
+    """Size of a cell, and of the margin that a crop of the middle may cut off, in pixels."""
     side = min(pixels.shape[2:])
     cell = max(1, side // 28)
     return cell, min(side // 8, side - TILE * cell)
 
 
 def _square(top: int, left: int, side: int) -> tuple[slice, slice, slice, slice]:
-    """From a corner to the bottom right, or to the top left if the side is negative."""
+    """A square from a corner to the bottom right, or to the top left if the side is negative."""
     low, high = sorted((0, side))
     everything = slice(None)
     return everything, everything, slice(top + low, top + high), slice(left + low, left + high)
@@ -159,16 +159,16 @@ def _check(images: Tensor, values: Tensor, bias: str, num_values: int) -> None:
 def hues(count: int) -> Tensor:
     """Evenly spaced colors of full saturation around the color wheel, (count, 3), 0..255."""
     sixth = torch.arange(count, dtype=torch.float64)[:, None] * 6 / count
-    # A channel is full within one sixth of its own place on the wheel, and gone from two on.
+    # A channel is full within one sixth of its place on the wheel, and zero beyond two sixths.
     away = (sixth - torch.tensor([0.0, 2.0, 4.0], dtype=torch.float64)).abs()
     return ((2 - torch.minimum(away, 6 - away)).clamp(0, 1) * 255 + 0.5).floor()
 
 
 def tiles() -> Tensor:
-    """63 patterns of -1 and 1, (63, 8, 8), each half and half, each two differing in half.
+    """63 patterns of -1 and 1, (63, 8, 8), each half and half; any two differ in half the cells.
 
-    The two-dimensional Walsh functions without the constant one. The finest come first: they are
-    what images themselves have least of.
+    These are the two-dimensional Walsh functions without the constant one. The finest come first,
+    because images themselves contain them least.
     """
     signs = torch.ones(1, 1, dtype=torch.float64)
     for _ in range(3):  # Sylvester's construction

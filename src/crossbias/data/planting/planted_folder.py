@@ -1,4 +1,4 @@
-"""A planted data set as a folder of images and a table, for `folder:` or any other program."""
+"""write_planted: a planted data set as a folder of images with a table of labels."""
 
 import csv
 from collections.abc import Callable
@@ -27,12 +27,12 @@ def write_planted(
     """Plant a cue into every split and write PNG images; ``labels.csv`` is written last.
 
     Args:
-        source: Whose splits.
-        load: Gives one of them by name.
-        out: Folder to make.
-        cue: A kind of cue.
-        rho: Its strength in training and validation; test splits have it as often with every
-            class.
+        source: The data source.
+        load: Loads one of its splits by name.
+        out: Folder to create; ``folder:OUT`` reads it.
+        cue: The kind of cue.
+        rho: Strength of the cue in training and validation. In test splits every value is
+            equally frequent in every class.
         seed: Decides which images conflict.
 
     Returns:

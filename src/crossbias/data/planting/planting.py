@@ -1,4 +1,4 @@
-"""Planting: a controlled shortcut in any image data set."""
+"""plant and replant: put a controlled shortcut into any data set of images."""
 
 from dataclasses import replace
 
@@ -14,17 +14,18 @@ from crossbias.seeds import generator_for
 
 
 def plant(dataset: BiasedDataset, *, bias: PlantedCue, rho: float, seed: int = 0) -> BiasedDataset:
-    """The same images with a cue that goes along with the class, which becomes the bias.
+    """The same images with a planted cue that is associated with the class.
 
-    The cue has one value for each class. Everything else stays: targets, other attributes,
-    indices. The test split of an experiment takes another ``rho``: one over the number of classes
-    makes the cue useless there.
+    The cue has one value for each class and becomes the bias. Targets, other attributes and
+    indices stay the same. The test split of an experiment needs another ``rho``: one over the
+    number of classes makes the cue useless there.
 
     Args:
         dataset: Images of two or more classes, without an attribute named like the cue.
-        bias: The kind of cue, see ``plant_values``; also the new attribute's name.
-        rho: Of the n images of a class, floor(n * rho + 1/2) carry the class's own value; the
-            others have each of the other values equally often, up to one.
+        bias: The kind of cue, see ``plant_values``; also the name of the new attribute.
+        rho: Strength of the bias: floor(n * rho + 1/2) of the n images of a class have its
+            aligned value. The rest is spread over the other values; their counts differ by at
+            most one.
         seed: Decides which images conflict. Each split has its own draws.
 
     >>> images = torch.zeros(20, 3, 8, 8, dtype=torch.uint8)
@@ -35,7 +36,7 @@ def plant(dataset: BiasedDataset, *, bias: PlantedCue, rho: float, seed: int = 0
     """
     rho = convert(rho, Fraction, "rho of the planted bias")
     if dataset.num_classes < 2:
-        raise CrossbiasError(f"{dataset.name} has one class only: nothing can go along with it")
+        raise CrossbiasError(f"{dataset.name} has only one class: a cue needs two or more")
     values = biased_values(
         dataset.targets,
         values=dataset.num_classes,
@@ -47,19 +48,19 @@ def plant(dataset: BiasedDataset, *, bias: PlantedCue, rho: float, seed: int = 0
 
 
 def replant(dataset: BiasedDataset, values: Tensor, *, bias: PlantedCue) -> BiasedDataset:
-    """The same images with the cue of the given values, as for a counterfactual test.
+    """The same images with the cue set to the given values, as for a counterfactual test.
 
     Args:
-        dataset: As it was before anything was planted: a cue cannot be taken out again.
+        dataset: The data set before any planting, because a cue cannot be removed.
         values: ``(n,)`` the value that each image shows.
         bias: The kind of cue.
 
     Raises:
-        CrossbiasError: There is such an attribute already, or the images are not fit for it.
+        CrossbiasError: The attribute already exists, or the images cannot carry the cue.
     """
     if bias in dataset.attributes:
         raise CrossbiasError(
-            f"{dataset.name} has an attribute {bias!r} already; plant into the data set as it was "
+            f"{dataset.name} already has an attribute {bias!r}; plant into the data set as it was "
             f"before, or choose another cue"
         )
     count = dataset.num_classes

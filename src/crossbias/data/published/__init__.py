@@ -1,1 +1,1 @@
-"""Published data sets, read as they are distributed."""
+"""Published data sets, read in the layout in which they are distributed."""

@@ -1,4 +1,4 @@
-"""Biased Action Recognition: six actions, each photographed at its typical place."""
+"""Biased Action Recognition (BAR): six actions; the bias is the place of the photograph."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,20 +24,20 @@ ALIGNED, CONFLICTING = 0, 1
 
 TRAINING: Final = (326, 520, 163, 336, 317, 279)
 TEST: Final = (105, 159, 42, 132, 85, 131)
-"""Images of each action in the original release."""
+"""Number of images of each action in the original release."""
 
 
 @dataclass(kw_only=True)
 class BAR(ImageSource):
-    """Biased Action Recognition (LfF), original or with BiasEnsemble's severities.
+    """Biased Action Recognition: the original of LfF, or BiasEnsemble's with severities.
 
-    What the place of an image is was never published. The attribute ``setting`` says only whether
-    an image is known to be of the class's typical place: in the original release nothing is known
-    of a training image, and all test images conflict.
+    The place of an image was never published. The attribute ``setting`` says only whether it is
+    the typical place of the action. In the original release this is unknown for training images,
+    and all test images conflict.
 
     Args:
         severity: ``original``, or the percentage of conflicting training images in the release
-            of BiasEnsemble, which has a validation split too.
+            of BiasEnsemble, which also has a validation split.
     """
 
     name: ClassVar[str] = "bar"
@@ -63,23 +63,23 @@ class BAR(ImageSource):
 
     @property
     def values(self) -> dict[str, tuple[str, ...]]:
-        """Whether an image is of its class's typical place."""
+        """Whether an image shows the typical place of its action."""
         return {"setting": ("typical", "other")}
 
     @property
     def alignments(self) -> dict[str, Tensor]:
-        """A typical place is aligned in every class."""
+        """The typical place is aligned in every class."""
         return {"setting": torch.tensor([[True, False]] * len(ACTIONS))}
 
     def published(self, split: str) -> dict[str, int]:
-        """Images of each action, of the original release."""
+        """Number of images of each action in the original release."""
         if self.severity != "original":
             return {}
         counts = TRAINING if split == "train" else TEST
         return {"images": sum(counts)} | dict(zip(ACTIONS, counts, strict=True))
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
-        """Labels are in the files' names."""
+        """Labels are read from the file names."""
         folder = root / self.folder
         if self.severity == "original":
             files = images_in(self.needed(folder / split))

@@ -1,4 +1,4 @@
-"""Biased FFHQ: age of a face, where the young are women and the old are men."""
+"""Biased FFHQ: the age of a face; the bias is gender."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +19,10 @@ from crossbias.data.published.listing import (
 
 @dataclass(kw_only=True)
 class BFFHQ(ImageSource):
-    """Biased FFHQ (DisEnt, BiasEnsemble, IE): target age (10-29 or 40-59), bias gender.
+    """Biased FFHQ (DisEnt, BiasEnsemble, IE): the target is age (10-29 or 40-59).
 
-    ``test`` holds the conflicting images only, as all papers report it; ``test-all`` holds all.
+    Most of the young are women and most of the old are men. ``test`` has only the conflicting
+    images, as in all papers; ``test-all`` has all test images.
 
     Args:
         severity: Percentage of conflicting training images.
@@ -54,7 +55,7 @@ class BFFHQ(ImageSource):
         return {"gender": on_the_diagonal(2)}
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
-        """Labels are the two last numbers of the files' names."""
+        """Labels are the last two numbers of the file names."""
         folder = root / self.folder
         if split == "train":
             severity = self.needed(folder / f"{self.severity}pct")

@@ -1,4 +1,4 @@
-"""Cartoon faces: hair color, where it goes along with face color."""
+"""Cartoon faces: the color of the hair; the bias is the color of the face."""
 
 import csv
 from dataclasses import dataclass
@@ -17,23 +17,23 @@ from crossbias.parameters import PositiveFraction
 from crossbias.seeds import generator_for
 
 COLORS: Final = 4
-"""Classes of hair and of faces, each two neighboring of the first eight colors."""
+"""Number of classes of hair and of faces; each merges two of the first eight colors."""
 
 TEST, VALIDATION = 0.2, 0.1
 
 
 @dataclass(kw_only=True)
 class Cartoon(ImageSource):
-    """Cartoon Set of PGD: hair color against face color, four of each.
+    """Cartoon Set as PGD uses it: four hair colors as classes, four face colors as the bias.
 
-    Colors are merged two by two, as in the paper; those beyond the first eight are left out. A
-    fifth of all images is held out for the test splits. Of the rest, all aligned images are used
-    and as many conflicting ones as ``ratio`` asks for, each class its share; a tenth of that is
-    ``validation``. ``test`` is the held-out part; ``test-majority`` and ``test-minority`` are its
-    aligned and its conflicting images.
+    Colors are merged in pairs, as in the paper; images with a color beyond the first eight are
+    left out. A fifth of all images is held out as ``test``; its aligned images are
+    ``test-majority`` and its conflicting ones ``test-minority``. The rest is reduced to all
+    aligned images and, in each class, as many conflicting ones as ``ratio`` requires. A tenth of
+    these is ``validation``, the others are ``train``.
 
     Args:
-        ratio: Fraction of training images that conflict.
+        ratio: Fraction of the training images that conflict.
     """
 
     name: ClassVar[str] = "cartoon"
@@ -65,11 +65,11 @@ class Cartoon(ImageSource):
 
     @property
     def alignments(self) -> dict[str, Tensor]:
-        """Equal numbers go together."""
+        """Hair and face colors with the same number are aligned."""
         return {"face": on_the_diagonal(COLORS)}
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
-        """Colors are in the table beside each image."""
+        """Colors are read from the table beside each image."""
         files, labels = self._everything(root / self.folder)
         rows = (labels < COLORS).all(1).nonzero().squeeze(1)
         rows = self._rows_of(split, shuffled(rows, generator_for(seed, self.name)), labels)
@@ -78,7 +78,7 @@ class Cartoon(ImageSource):
 
     @once
     def _everything(self, folder: Path) -> tuple[list[Path], Tensor]:
-        """All images, and hair and face color of each, (n, 2)."""
+        """All images, and the hair and face color of each, (n, 2)."""
         files = images_in(self.needed(folder), "**/*.png")
         return files, torch.tensor([_colors(file) for file in files]).view(-1, 2)
 
@@ -97,20 +97,20 @@ class Cartoon(ImageSource):
         return chosen[:cut] if split == "validation" else chosen[cut:]
 
     def _biased(self, rows: Tensor, labels: Tensor) -> Tensor:
-        """All aligned rows of one class, and conflicting ones at the ratio."""
+        """All aligned rows of one class, and as many conflicting ones as the ratio requires."""
         aligned = labels[rows, 0] == labels[rows, 1]
         wanted = round(float(aligned.sum()) * self.ratio / max(1 - self.ratio, 1e-9))
         conflicting = rows[~aligned]
         if wanted > len(conflicting):
             raise CrossbiasError(
-                f"cartoon: ratio {self.ratio:g} needs {wanted} conflicting images of a class and "
-                f"{len(conflicting)} are there; choose a smaller ratio"
+                f"cartoon: ratio {self.ratio:g} needs {wanted} conflicting images of a class, but "
+                f"there are {len(conflicting)}; choose a smaller ratio"
             )
         return torch.cat((rows[aligned], conflicting[:wanted]))
 
 
 def _colors(image: Path) -> tuple[int, int]:
-    """Merged hair and face color; lines of the table are: name, value, number of values."""
+    """Merged hair and face color; a row of the table is a name, a value, a number of values."""
     path = image.with_suffix(".csv")
     try:
         with open(path, newline="") as file:
@@ -118,5 +118,5 @@ def _colors(image: Path) -> tuple[int, int]:
         return table["hair_color"] // 2, table["face_color"] // 2
     except (OSError, ValueError, IndexError, KeyError) as error:
         raise CrossbiasError(
-            f"cartoon: {path} must have the rows hair_color and face_color with a number ({error})"
+            f"cartoon: {path} must have rows hair_color and face_color with a number ({error})"
         ) from error

@@ -1,4 +1,4 @@
-"""CelebA: an attribute of a face that goes along with gender."""
+"""CelebA: an attribute of a face, such as blond hair; the bias is gender."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,15 +23,15 @@ SIZES: Final = {"train": 162_770, "test": 19_867, "test-official": 19_962}
 
 @dataclass(kw_only=True)
 class CelebA(ImageSource):
-    """CelebA with two of its forty attributes: one to learn, and ``Male`` as the bias.
+    """CelebA with two of its forty attributes: one is the target, ``Male`` is the bias.
 
-    LfF and EnD test on the official validation part, and so does ``test``; LfF averages the
-    accuracies of its four groups (``unbiased``). EnD cuts every group to the size of the
-    smallest: ``test-balanced``. ``test-conflicting`` and ``test-balanced-conflicting`` hold the
-    conflicting groups of each; ``test-official`` is the official test part.
+    ``test`` is the official validation part, on which LfF and EnD test. LfF averages the
+    accuracies of its four groups (``unbiased``). EnD reduces every group to the size of the
+    smallest, which is ``test-balanced``. ``test-conflicting`` and ``test-balanced-conflicting``
+    have the conflicting groups of each. ``test-official`` is the official test part.
 
     Args:
-        target: Attribute to learn; women have it more often than men.
+        target: The attribute to predict; women have it more often than men.
     """
 
     name: ClassVar[str] = "celeba"
@@ -57,11 +57,11 @@ class CelebA(ImageSource):
 
     @property
     def alignments(self) -> dict[str, Tensor]:
-        """Women with the target attribute, men without."""
+        """Women with the target attribute and men without it are aligned."""
         return {BIAS: torch.tensor([[False, True], [True, False]])}
 
     def published(self, split: str) -> dict[str, int]:
-        """Sizes of the official parts, and the groups of one that is in the literature."""
+        """Sizes of the official parts, and the group sizes of one that papers state."""
         counts = {"images": SIZES[split]} if split in SIZES else {}
         if (split, self.target) == ("test", "Heavy_Makeup"):
             names = [
@@ -71,7 +71,7 @@ class CelebA(ImageSource):
         return counts
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
-        """Labels and parts come from the two official lists."""
+        """Labels and parts are read from the two official lists."""
         part = self._part(root / self.folder, PARTITION.get(split, PARTITION["test"]))
         return self._of_split(part, split, seed)
 
@@ -82,7 +82,8 @@ class CelebA(ImageSource):
         files = [name for name, its_part in parts if its_part == part]
         if missing := set(files) - columns.keys():
             raise CrossbiasError(
-                f"{folder / ATTRIBUTES} has no row of {len(missing)} images, such as {min(missing)}"
+                f"{folder / ATTRIBUTES} has no row for {len(missing)} images of {PARTS}, such as "
+                f"{min(missing)}; get both lists from the same release"
             )
         images = self.needed(folder / "img_align_celeba")
         return Listing(
@@ -93,7 +94,7 @@ class CelebA(ImageSource):
 
     @once
     def _lists(self, folder: Path) -> tuple[list[tuple[str, int]], dict[str, tuple[int, int]]]:
-        """Part, and target and bias, of every image."""
+        """The part of every image, and its target and bias."""
         parts = _parts(self.needed(folder / PARTS))
         return parts, _columns(self.needed(folder / ATTRIBUTES), (self.target, BIAS))
 
@@ -108,7 +109,7 @@ class CelebA(ImageSource):
 
 
 def _as_many_of_each(groups: Tensor, seed: int) -> list[int]:
-    """Rows of a random choice in which every group that occurs is as large as the smallest."""
+    """Rows of a random choice in which every group is as large as the smallest one."""
     generator = generator_for(seed, "celeba", "balanced")
     present = sorted(set(groups.tolist()))
     smallest = min(int((groups == group).sum()) for group in present)
@@ -127,13 +128,13 @@ def _parts(path: Path) -> list[tuple[str, int]]:
                 found.append((name, int(part)))
             case [_, *_]:
                 raise CrossbiasError(
-                    f"{path} line {number} is {line!r}; it must be a file's name and 0, 1 or 2"
+                    f"{path} line {number} is {line!r}; it must be a file name and 0, 1 or 2"
                 )
     return found
 
 
 def _columns(path: Path, names: tuple[str, str]) -> dict[str, tuple[int, int]]:
-    """For each file, 1 where it has the attribute and 0 where not; the list says 1 and -1."""
+    """For each file and attribute, 1 if it has the attribute, else 0; the list has 1 and -1."""
     _, header, *lines = [*path.read_text().splitlines(), "", ""]
     known = header.split()
     if absent := [name for name in names if name not in known]:
@@ -143,7 +144,7 @@ def _columns(path: Path, names: tuple[str, str]) -> dict[str, tuple[int, int]]:
     for number, row in enumerate((line.split() for line in lines), 3):
         if row and (len(row) != len(known) + 1 or not {row[first], row[second]} <= {"1", "-1"}):
             raise CrossbiasError(
-                f"{path} line {number} must have a file's name and {len(known)} times 1 or -1"
+                f"{path} line {number} must have a file name and {len(known)} times 1 or -1"
             )
         if row:
             columns[row[0]] = (int(row[first] == "1"), int(row[second] == "1"))

@@ -1,4 +1,4 @@
-"""Clips: eight frames of a folder of frames or of a video file."""
+"""Clips: eight frames from a video file or from a folder of frames."""
 
 import hashlib
 import os
@@ -17,11 +17,11 @@ from crossbias.errors import CrossbiasError
 
 FRAMES: Final = 8
 STRIDE: Final = 8
-"""Eight frames, eight apart, at thirty frames a second (ReBias)."""
+"""A clip has eight frames, eight apart, at thirty frames per second (ReBias)."""
 
 
 def clip_files(clip: Path) -> list[Path]:
-    """The image files of a clip's eight frames; those of a video are decoded once and kept.
+    """The image files of the eight frames of a clip; a video is decoded once and kept as images.
 
     Raises:
         CrossbiasError: The clip has no frames, or is neither a folder nor a video.
@@ -37,7 +37,7 @@ def clip_files(clip: Path) -> list[Path]:
 def middle(length: int) -> list[int]:
     """Positions of eight frames with a stride of eight around the middle of a clip.
 
-    A shorter clip is gone through more slowly, so that the frames are always eight and in order.
+    A shorter clip gets a smaller stride, so there are always eight frames in order.
 
     >>> middle(100)
     [21, 29, 37, 45, 53, 61, 69, 77]
@@ -61,7 +61,7 @@ def _frames_of_video(video: Path) -> list[Path]:
 
 
 def _decode(video: Path, folder: Path) -> None:
-    """Write the eight frames as PNG files; the folder appears when all of them are there."""
+    """Write the eight frames as PNG files; the folder appears when all of them are written."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
         whole = Path(unfinished, "whole")
@@ -76,7 +76,7 @@ def _decode(video: Path, folder: Path) -> None:
 
 
 def _chosen_frames(video: Path) -> Iterator[Image.Image]:
-    """Two passes over the video, so that it is never in memory as a whole."""
+    """The eight frames, found in two passes, so the whole video is never in memory."""
     length = sum(1 for _ in _decoded(video))
     if not length:
         raise CrossbiasError(f"the video {video} has no frames")

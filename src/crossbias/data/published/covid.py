@@ -1,4 +1,4 @@
-"""Chest X-rays: COVID-19 against where the image comes from."""
+"""Chest X-rays: COVID-19 or not; the bias is the source of the image."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from crossbias.seeds import generator_for
 
 HOSTS: Final = ("radiopaedia.org", "www.eurorad.org", "github.com", "www.sirm.org",
                 "www.sciencedirect.com")  # fmt: skip
-"""Sources with forty images or more; all others are one value, ``other``."""
+"""Sources with at least forty images; all others share the value ``other``."""
 
 UNDECIDED: Final = ("", "todo", "Unknown")
-"""Findings that say neither yes nor no; these images are left out."""
+"""Findings that say neither yes nor no; images with these are left out."""
 
 CORDA: Final = ("CDSS", "SLG")
 CORDA_SIZES: Final = {
@@ -33,14 +33,15 @@ TEST, VALIDATION = 0.3, 0.1
 
 @dataclass(kw_only=True)
 class CovidCXR(ImageSource):
-    """Chest X-rays with the target COVID-19 and the bias source (EnD 4.2.3).
+    """Chest X-rays whose target is COVID-19 and whose bias is the source (EnD 4.2.3).
 
-    30 % of each (finding, source) group are ``test``, 10 % of the rest ``validation``. Where
-    patients are known, all images of a patient are in one split, and the shares are of patients.
+    30% of each (finding, source) group are ``test``, and 10% of the rest ``validation``. Where
+    patients are known, these are fractions of patients, and all images of a patient are in the
+    same split.
 
     Args:
-        collection: ``cohen`` is the public collection with metadata.csv, whose source is the host
-            an image was taken from; ``corda`` is two hospitals, one with mostly positive and one
+        collection: ``cohen`` is the public collection with metadata.csv; the source is the host
+            of the image's address. ``corda`` has two hospitals, one with mostly positive and one
             with mostly negative patients.
     """
 
@@ -67,7 +68,7 @@ class CovidCXR(ImageSource):
         return {"source": (*HOSTS, "other") if self.collection == "cohen" else CORDA}
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
-        """One split; where an image goes depends on the seed and on its patient."""
+        """One split; the seed and the patient decide to which split an image belongs."""
         read = self._cohen if self.collection == "cohen" else self._corda
         listing, patients = read(root / self.folder)
         groups = list(zip(listing.targets, listing.attributes["source"], strict=True))
@@ -107,7 +108,7 @@ class CovidCXR(ImageSource):
         return listing, [str(row) for row in range(len(rows))]  # every image is its own patient
 
     def published(self, split: str) -> dict[str, int]:
-        """Images of CORDA in a split, by group."""
+        """Number of images of CORDA in each group of a split."""
         if self.collection == "cohen":
             return {}
         sizes = {name: _shares(count)[split] for name, count in CORDA_SIZES.items()}
@@ -117,8 +118,8 @@ class CovidCXR(ImageSource):
 def split_by_patient(patients: list[str], groups: list[tuple[int, int]], seed: int) -> list[str]:
     """A split for each image, the same for all images of a patient.
 
-    A patient counts to the group of most of their images. Of each group's patients, in random
-    order, 30 % are ``test`` and 10 % of the others ``validation``.
+    A patient belongs to the group of most of their images. In each group, a random 30% of the
+    patients are ``test`` and 10% of the others ``validation``.
     """
     seen: dict[str, Counter[tuple[int, int]]] = {}
     for patient, group in zip(patients, groups, strict=True):

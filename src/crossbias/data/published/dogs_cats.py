@@ -1,4 +1,4 @@
-"""Dogs and cats: bright dogs and dark cats, or the other way."""
+"""Dogs and cats; the bias is how bright the animal is."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,18 +17,18 @@ SHADES: Final = ("dark", "bright")
 SIZES: Final = {
     ("cat", "bright"): 3086, ("dog", "bright"): 5299, ("cat", "dark"): 4748, ("dog", "dark"): 3652,
 }  # fmt: skip
-"""Images in the lists that the authors of LNL ship."""
+"""Number of images in the lists that the authors of LNL distribute."""
 
 
 @dataclass(kw_only=True)
 class DogsCats(ImageSource):
-    """Dogs and cats of LNL, from its lists of bright and dark animals.
+    """Dogs and cats as LNL uses them, with its lists of bright and dark animals.
 
-    ``test`` is Kaggle's unlabeled test part with the labels that LNL's oracle network gave it;
-    how bright its animals are is not known. ``test-other`` is the other training set.
+    ``test`` is Kaggle's unlabeled test part, labeled by LNL's oracle network; the brightness of
+    its animals is unknown. ``test-other`` is the other training set.
 
     Args:
-        training: ``TB1`` is dark cats and bright dogs, ``TB2`` bright cats and dark dogs.
+        training: ``TB1`` has dark cats and bright dogs, ``TB2`` bright cats and dark dogs.
     """
 
     name: ClassVar[str] = "dogs-cats"
@@ -51,12 +51,12 @@ class DogsCats(ImageSource):
 
     @property
     def alignments(self) -> dict[str, Tensor]:
-        """What is in the training set."""
+        """The combinations in the training set are aligned."""
         table = on_the_diagonal(2)
         return {"shade": table if self.training == "TB1" else ~table}
 
     def published(self, split: str) -> dict[str, int]:
-        """Counts of the lists."""
+        """Number of images in the lists."""
         if split == "test":
             return {"images": 12_500}
         groups = {
@@ -65,7 +65,7 @@ class DogsCats(ImageSource):
         return {"images": sum(groups.values())} | groups
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
-        """Animals are in the files' names, shades in the lists, test labels in an array."""
+        """Animals are read from file names, shades from the lists, test labels from an array."""
         folder = root / self.folder
         if split == "test":
             return self._test(folder)
@@ -87,13 +87,13 @@ class DogsCats(ImageSource):
 
     @once
     def _names(self, path: Path) -> list[str]:
-        """The names in a list, such as ``dog.12.jpg``; a folder before them is left out."""
+        """The file names in a list, such as ``dog.12.jpg``, without their folders."""
         return [Path(line.strip()).name for line in self.needed(path).read_text().splitlines()]
 
     def _test(self, folder: Path) -> Listing:
         files = images_in(self.needed(folder / "test"))
         if strange := [file for file in files if not file.stem.isdecimal()]:
-            raise CrossbiasError(f"{self.name}: {strange[0]} is not named by a number")
+            raise CrossbiasError(f"{self.name}: the name of {strange[0]} must be a number")
         files.sort(key=lambda file: int(file.stem))
         path = self.needed(folder / "test_result.npy")
         try:

@@ -1,4 +1,4 @@
-"""Nine super-classes of ImageNet, tested on ImageNet-A, ImageNet-C and by texture clusters."""
+"""Nine super-classes of ImageNet; the bias is texture. Also tested on ImageNet-A and -C."""
 
 import csv
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ SYNSETS: Final = {
     "crab": ("n01978287", "n01978455", "n01980166", "n01981276"),
     "insect": ("n02174001", "n02177972", "n02190166", "n02206856", "n02219486"),
 }
-"""The 42 classes of ImageNet that ReBias merges into nine, in its order."""
+"""The 42 classes of ImageNet that ReBias merges into nine, in the order of ReBias."""
 
 CORRUPTIONS: Final = (
     "gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", "glass_blur", "motion_blur",
@@ -31,27 +31,27 @@ CORRUPTIONS: Final = (
 CORRUPTED: Final = tuple(
     f"test-c-{name}-{severity}" for name in CORRUPTIONS for severity in range(1, 6)
 )
-"""Test splits of ImageNet-C, five severities of each corruption."""
+"""Test splits of ImageNet-C: five severities of each corruption."""
 
 CLUSTERINGS: Final = 3
 CLUSTERS: Final = 9
 
-_VALIDATION_IMAGES = 50  # of each class in ImageNet's validation part
+_VALIDATION_IMAGES = 50  # images of each class in ImageNet's validation part
 
 
 @dataclass(kw_only=True)
 class ImageNet9(ImageSource):
     """9-class ImageNet (ReBias), with its three kinds of test.
 
-    ``test`` is ImageNet's validation part, ``test-a`` ImageNet-A, ``test-c-NAME-SEVERITY`` one
-    corruption of ImageNet-C. The attributes ``texture-1`` to ``texture-3`` of ``test`` are three
-    clusterings of its images by texture; cell accuracies over (class, cluster) are the paper's
-    unbiased accuracy.
+    ``test`` is ImageNet's validation part, ``test-a`` is ImageNet-A, and ``test-c-NAME-SEVERITY``
+    is one corruption of ImageNet-C. The attributes ``texture-1`` to ``texture-3`` of ``test`` are
+    three clusterings of its images by texture. The paper's unbiased accuracy averages over
+    (class, cluster) cells.
 
     Args:
-        clusters: A CSV file with the columns file, texture-1, texture-2, texture-3, where a file
-            is named as in the validation folder (``n02085620/ILSVRC2012_val_00000011.JPEG``).
-            ``write_texture_clusters`` makes one. Without it the textures are not known.
+        clusters: A CSV file with the columns file, texture-1, texture-2, texture-3. A file is
+            named as in the validation folder (``n02085620/ILSVRC2012_val_00000011.JPEG``).
+            ``write_texture_clusters`` makes such a file. Without it the textures are unknown.
         imagenet_a: Whether to test on ImageNet-A.
         imagenet_c: Whether to test on the 75 splits of ImageNet-C.
     """
@@ -71,7 +71,7 @@ class ImageNet9(ImageSource):
 
     @property
     def available_splits(self) -> tuple[str, ...]:
-        """Without the test sets that were not asked for."""
+        """All splits without the test sets that are not switched on."""
         return tuple(
             split
             for split in self.splits
@@ -81,17 +81,17 @@ class ImageNet9(ImageSource):
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The nine."""
+        """The nine super-classes."""
         return tuple(SYNSETS)
 
     @property
     def values(self) -> dict[str, tuple[str, ...]]:
-        """Clusters of each clustering."""
+        """The clusters of each clustering."""
         names = tuple(str(cluster) for cluster in range(CLUSTERS))
         return {f"texture-{number}": names for number in range(1, CLUSTERINGS + 1)}
 
     def published(self, split: str) -> dict[str, int]:
-        """Images of ImageNet's validation part."""
+        """Number of images in ImageNet's validation part."""
         if split != "test":
             return {}
         sizes = {name: _VALIDATION_IMAGES * len(synsets) for name, synsets in SYNSETS.items()}
@@ -139,4 +139,4 @@ def _folder_of(split: str) -> str:
 def _cluster(text: str, path: Path) -> int:
     if text.isdecimal() and int(text) < CLUSTERS:
         return int(text)
-    raise CrossbiasError(f"{path}: a cluster is a number below {CLUSTERS}, not {text!r}")
+    raise CrossbiasError(f"{path}: a cluster must be a number below {CLUSTERS}, got {text!r}")

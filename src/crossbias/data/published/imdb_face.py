@@ -1,4 +1,4 @@
-"""IMDB Face: age and gender, where one goes along with the other."""
+"""IMDB Face: gender or age of a face; the other one is the bias."""
 
 import pickle
 from dataclasses import dataclass
@@ -27,20 +27,20 @@ _ALLOWED: Final = frozenset({
     ("numpy._core.multiarray", "scalar"),
     ("_codecs", "encode"),
 })  # fmt: skip
-"""What numbers, texts, lists and dictionaries in an array need, and nothing that acts."""
+"""What plain values in an array need for unpickling; nothing here can run code."""
 
 
 @dataclass(kw_only=True)
 class IMDBFace(ImageSource):
-    """IMDB Face of LNL: young women and old men (EB1), or old women and young men (EB2).
+    """IMDB Face as LNL uses it: young women and old men (EB1), or old women and young men (EB2).
 
-    Only faces of at most 29 or at least 40 years are used, as in the paper, so that age has two
-    values; how the paper bins age where it is the target is not stated. ``test-other`` is the
-    other training set.
+    Only faces of at most 29 or at least 40 years are used, as in the paper, so age has two
+    values. The paper does not state how it bins age as the target. ``test-other`` is the other
+    training set.
 
     Args:
-        training: Which extreme bias to train on.
-        target: What to learn; the other one is the bias.
+        training: The training set, ``EB1`` or ``EB2``.
+        target: What to predict; the other one is the bias.
     """
 
     name: ClassVar[str] = "imdb-face"
@@ -54,27 +54,27 @@ class IMDBFace(ImageSource):
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Of the target."""
+        """The values of the target."""
         return GENDERS if self.target == "gender" else AGES
 
     @property
     def values(self) -> dict[str, tuple[str, ...]]:
-        """Of the other one."""
+        """The values of the bias."""
         return {"age": AGES} if self.target == "gender" else {"gender": GENDERS}
 
     @property
     def alignments(self) -> dict[str, Tensor]:
-        """What is in the training set; the first of each go together in EB1."""
+        """The combinations in the training set are aligned; in EB1 these are the diagonal."""
         table = on_the_diagonal(2)
         name = next(iter(self.values))
         return {name: table if self.training == "EB1" else ~table}
 
     def published(self, split: str) -> dict[str, int]:
-        """Sizes in the paper."""
+        """Sizes of the splits in the paper."""
         return {"images": SIZES["test" if split == "test" else self._set(split)]}
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
-        """Ages, genders and the split are in two pickled arrays, read without running code."""
+        """Labels and splits are read from two pickled arrays, without running code."""
         folder = root / self.folder
         labels, parts = (
             self._array(folder / name) for name in ("imdb_age_gender.npy", "imdb_split.npy")
@@ -109,7 +109,7 @@ def _age_and_gender(labels: dict[Any, Any], name: str | bytes) -> tuple[int, int
     text = _text(name)
     row = labels.get(text, labels.get(text.encode()))
     if row is None:
-        raise CrossbiasError(f"imdb-face: imdb_age_gender.npy has no row of {text}")
+        raise CrossbiasError(f"imdb-face: imdb_age_gender.npy has no row for {text}")
     named = {_text(key): value for key, value in row.items()}
     return int(named["age"]), int(named["gender"])
 
@@ -126,10 +126,10 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def read_pickled_array(path: Path) -> dict[Any, Any]:
-    """The dictionary in a ``.npy`` file that was saved as an array of one object.
+    """Read the dictionary in a ``.npy`` file that was saved as an array of one object.
 
     Raises:
-        CrossbiasError: The file is none, or holds anything but plain values.
+        CrossbiasError: The file is not such an array, or has anything but plain values in it.
     """
     try:
         with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""Kinetics-10 and Mimetics-10: actions in their usual scenes, and mimed without them."""
+"""Kinetics-10: ten actions in videos; the bias is the scene. Tested on mimes, Mimetics-10."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ ACTIONS: Final = (
     "canoeing or kayaking", "climbing a rope", "driving car", "golf driving", "opening bottle",
     "playing piano", "playing volleyball", "shooting goal (soccer)", "surfing water", "writing",
 )  # fmt: skip
-"""Every fifth of Mimetics' fifty classes, in alphabetical order (ReBias)."""
+"""Every fifth of the fifty classes of Mimetics, in alphabetical order (ReBias)."""
 
 FOLDERS: Final = {
     "train": "kinetics-10/train", "validation": "kinetics-10/validation", "test": "mimetics-10",
@@ -22,11 +22,11 @@ FOLDERS: Final = {
 
 
 class Kinetics10(ImageSource):
-    """Ten actions of Kinetics (ReBias), tested on the same ten mimed without scene or object.
+    """Ten actions of Kinetics (ReBias), tested on the same actions mimed without scene or object.
 
-    A clip is a folder of frames or a video file; eight frames are taken, eight frames apart, from
-    the middle of it. ``validation`` is Kinetics' own validation part, biased as the training
-    part; ``test`` is Mimetics.
+    A clip is a folder of frames or a video file. A sample has eight frames, eight apart, from the
+    middle of the clip. ``validation`` is the validation part of Kinetics, as biased as the
+    training part. ``test`` is Mimetics.
     """
 
     name: ClassVar[str] = "kinetics-10"
@@ -46,7 +46,7 @@ class Kinetics10(ImageSource):
         return ACTIONS
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
-        """Clips in a folder for each action, spaces in its name written as such or as ``_``."""
+        """Each action has a folder of clips; spaces in its name may be written as ``_``."""
         folder = self.needed(root / FOLDERS[split])
         clips = [
             (clip, target)
@@ -59,7 +59,7 @@ class Kinetics10(ImageSource):
     def files(
         self, split: str, *, root: Path | str | None = None, seed: int = 0
     ) -> Sequence[Path] | None:
-        """A clip has no image file of its own."""
+        """None: a clip is not an image file."""
         return None
 
     def frames(self, file: Path) -> list[Path]:
@@ -67,7 +67,7 @@ class Kinetics10(ImageSource):
         return clip_files(file)
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
-        """Read the frames of every clip of one split."""
+        """Read the frames of all clips of one split."""
         clips = self.listed(split, root=root, seed=seed)
         frames = [frame for clip in clips.files for frame in self.frames(clip)]
         images, digest = read_images(frames, self.fit, progress=self.progress)  # (n T, C, S, S)

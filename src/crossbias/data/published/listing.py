@@ -1,4 +1,4 @@
-"""Image data sets on disk: a listing of files and labels first, the pixels afterwards."""
+"""Published data sets of image files: a listing of files and labels, then the pixels."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,12 +22,12 @@ SUFFIXES: Final = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".
 
 @dataclass(frozen=True)
 class Listing:
-    """The files of one split and what is known of each, before any image is read.
+    """The files and labels of one split, before any image is read.
 
     Args:
-        files: One image each.
-        targets: Class numbers, as many.
-        attributes: For each attribute, value numbers, as many; ``UNKNOWN`` where not known.
+        files: One image file for each sample.
+        targets: The class number of each sample.
+        attributes: For each attribute, the value number of each sample, or ``UNKNOWN``.
     """
 
     files: Sequence[Path]
@@ -47,11 +47,11 @@ class Listing:
 class ImageSource(Source):
     """A published data set of image files.
 
-    A subclass lists the files of a split; decoding, resizing and caching are the same for all.
+    A subclass lists the files and labels of a split. Decoding, resizing and caching happen here.
     """
 
-    folder: ClassVar[str]  # in the data root
-    home: ClassVar[str]  # who publishes it, for the message when it is absent
+    folder: ClassVar[str]  # its folder in the data root
+    home: ClassVar[str]  # who publishes it, for the message when files are missing
     fit: ClassVar[Fit] = Fit(224, "squash")
     crop: ClassVar[int] = 0
     augment: ClassVar[tuple[str, ...]] = ("flip",)
@@ -76,27 +76,27 @@ class ImageSource(Source):
 
     @property
     def alignments(self) -> dict[str, Tensor]:
-        """For each attribute, which value goes along with which class, where it is published."""
+        """For each attribute, which value goes along with which class, where this is published."""
         return {}
 
     @abstractmethod
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
-        """The files of one split; ``root`` is the folder of all data."""
+        """The files and labels of one split; ``root`` is the folder of all data."""
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
-        """Read one split, from the cache of decoded images where it is there."""
+        """Read one split, from the cache if its images have been decoded before."""
         listing = self.listed(split, root=root, seed=seed)
         inputs, digest = read_images(listing.files, self.fit, progress=self.progress)
         return self.assembled(split, listing, inputs, digest)
 
     @once
     def listed(self, split: str, *, root: Path | None, seed: int) -> Listing:
-        """The listing of one split, which must not be empty."""
+        """The listing of one split; an empty one is an error."""
         if root is None:
             raise CrossbiasError(
                 f"the files of {self.name} are needed: pass root= (--root on the command line), "
                 f"or set {ROOT_VARIABLE}, to the folder that contains {self.folder}/; "
-                f"they come from {self.home}"
+                f"get them from {self.home}"
             )
         listing = self.listing(split, root=root, seed=seed)
         if not listing.files:
@@ -104,7 +104,7 @@ class ImageSource(Source):
         return listing
 
     def assembled(self, split: str, listing: Listing, inputs: Tensor, digest: str) -> BiasedDataset:
-        """Pixels and labels as one data set."""
+        """Combine pixels and labels into a data set."""
         return BiasedDataset(
             inputs=inputs,
             targets=torch.tensor(listing.targets, dtype=torch.int64),
@@ -128,25 +128,25 @@ class ImageSource(Source):
     def files(
         self, split: str, *, root: Path | str | None = None, seed: int = 0
     ) -> Sequence[Path] | None:
-        """The image file behind each sample of a split."""
+        """The image file of each sample of a split."""
         return self.listed(split, root=data_root(root), seed=seed).files
 
     def frames(self, file: Path) -> list[Path]:
-        """The image files behind one listed file: itself, unless that is a clip."""
+        """The image files of one listed file: the file itself, or the frames of a clip."""
         return [file]
 
     def needed(self, path: Path) -> Path:
-        """The path, if there is such a file or folder; else an error that says what to do."""
+        """The path, if it exists; otherwise an error says where to get the data."""
         if not path.exists():
             raise CrossbiasError(
-                f"{self.name} needs {path}, which is not there; get the data from {self.home} "
-                f"and lay it out as docs/data/{self.name}.md says"
+                f"{self.name} needs {path}, which does not exist; get the data from {self.home} "
+                f"and arrange it as docs/data/{self.name}.md says"
             )
         return path
 
 
 def images_in(folder: Path, pattern: str = "*") -> list[Path]:
-    """The image files that match, in an order that is the same everywhere."""
+    """The image files that match a pattern, in the same order on every platform."""
     found = (path for path in folder.glob(pattern) if path.suffix.lower() in SUFFIXES)
     return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
 
@@ -157,7 +157,7 @@ def on_the_diagonal(classes: int) -> Tensor:
 
 
 def numbers_in_name(path: Path, *, source: str, limits: tuple[int, int]) -> tuple[int, int]:
-    """Target and bias from a name that ends in ``_TARGET_BIAS``."""
+    """Target and bias from a file name that ends in ``_TARGET_BIAS``."""
     parts = path.stem.split("_")[-2:]
     if len(parts) == 2 and all(part.isdecimal() for part in parts):
         target, bias = int(parts[0]), int(parts[1])

@@ -1,4 +1,4 @@
-"""Texture clusters: images grouped by the Gram matrices of a layer of VGG-16."""
+"""Texture clusters: grouping images by the Gram matrices of a layer of VGG-16."""
 
 import csv
 import io
@@ -18,9 +18,9 @@ from crossbias.runs.files import write_atomically
 Layer = Literal["conv3_3", "relu1_2"]
 
 LAYERS: Final[dict[Layer, int]] = {"relu1_2": 4, "conv3_3": 15}
-"""Number of VGG-16's feature modules to apply: relu1_2 in the paper, conv3_3 in its code."""
+"""How many of VGG-16's feature modules to apply: relu1_2 in the paper, conv3_3 in its code."""
 
-_BATCH: Final = 1024  # samples of a step of mini-batch k-means, as released
+_BATCH: Final = 1024  # samples in a step of mini-batch k-means, as in the authors' code
 
 
 def gram(maps: Tensor) -> Tensor:
@@ -46,10 +46,11 @@ def texture_features(
     """Gram matrices of all images of a data set, (n, C * C) float32.
 
     Args:
-        data: Images.
-        features: VGG-16's convolutional modules, as ``torchvision.models.vgg16().features``.
-        layer: ``conv3_3``, before its ReLU, gave the released clusters; the paper says ``relu1_2``.
-        batch_size: Images at a time.
+        data: Data set of images.
+        features: Convolutional modules of VGG-16, such as ``torchvision.models.vgg16().features``.
+        layer: The released clusters come from ``conv3_3``, before its ReLU; the paper says
+            ``relu1_2``.
+        batch_size: Number of images at a time.
     """
     network = nn.Sequential(*list(features.children())[: LAYERS[layer]]).eval()
     with torch.no_grad():
@@ -60,12 +61,12 @@ def texture_features(
 def texture_clusters(
     features: Tensor, *, clusters: int = 9, seeds: Sequence[int] = (0, 1, 2)
 ) -> Tensor:
-    """Mini-batch k-means of texture features, once for each seed, (len(seeds), n) int64."""
+    """Cluster texture features by mini-batch k-means, once per seed, (len(seeds), n) int64."""
     check_installed("sklearn", what="clustering images by texture")
     from sklearn.cluster import MiniBatchKMeans
 
     if len(features) < clusters:
-        raise CrossbiasError(f"{len(features)} images cannot be put into {clusters} clusters")
+        raise CrossbiasError(f"{len(features)} images cannot form {clusters} clusters; use more")
     found = [
         MiniBatchKMeans(clusters, batch_size=_BATCH, random_state=seed, n_init=3).fit_predict(
             features.numpy()
@@ -76,7 +77,7 @@ def texture_clusters(
 
 
 def write_texture_clusters(path: Path, files: Sequence[str], clusters: Tensor) -> None:
-    """The CSV file that ``imagenet-9`` reads: one row for each file, one column a clustering."""
+    """Write the CSV file for ``imagenet-9``: a row for each file, a column for each clustering."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(("file", *(f"texture-{number}" for number in range(1, len(clusters) + 1))))

@@ -1,4 +1,4 @@
-"""Waterbirds: birds of the water and of the land, mostly before their own background."""
+"""Waterbirds: waterbirds and landbirds; the bias is the background, water or land."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +16,11 @@ WATER_KINDS: Final = frozenset({
     "albatross", "auklet", "cormorant", "frigatebird", "fulmar", "gull", "jaeger", "kittiwake",
     "pelican", "puffin", "tern", "gadwall", "grebe", "mallard", "merganser", "guillemot", "loon",
 })  # fmt: skip
-"""Last word of the names of the species that are waterbirds, in CUB-200-2011."""
+"""The last word in the names of the species of CUB-200-2011 that are waterbirds."""
 
 PARTS: Final = {"train": "0", "validation": "1", "test": "2"}
 RELEASED: Final = {"train": (3498, 184, 56, 1057), "test": (2255, 2255, 642, 642)}
-"""Landbirds on land and water, waterbirds on land and water, as released."""
+"""Number of landbirds on land and on water, and of waterbirds on land and on water."""
 
 
 @dataclass(kw_only=True)
@@ -28,9 +28,9 @@ class Waterbirds(ImageSource):
     """Waterbirds (Sagawa et al.): the ready-made release, or one made by ``make_waterbirds``.
 
     Args:
-        species: ``released`` takes the labels of metadata.csv. In the public release these count
-            three landbirds among the terns (EasTERN Towhee, WesTERN Meadowlark, WesTERN Wood
-            Pewee); ``exact`` takes the label from the species' name instead, which gives the
+        species: ``released`` uses the labels of metadata.csv. In the public release these take
+            three landbirds for terns (EasTERN Towhee, WesTERN Meadowlark, WesTERN Wood Pewee).
+            ``exact`` derives the label from the name of the species instead, which gives the
             4600 and 1194 test images that IE states.
     """
 
@@ -56,11 +56,11 @@ class Waterbirds(ImageSource):
 
     @property
     def alignments(self) -> dict[str, Tensor]:
-        """Each bird before its own background."""
+        """Each kind of bird is aligned with its own background."""
         return {"place": on_the_diagonal(2)}
 
     def published(self, split: str) -> dict[str, int]:
-        """Groups of the release; with exact species, the classes of its test split."""
+        """Group sizes of the release; with exact species, the class sizes of its test split."""
         if self.species == "exact":
             return {"images": 5794, "landbird": 4600, "waterbird": 1194} if split == "test" else {}
         if split not in RELEASED:
@@ -70,7 +70,7 @@ class Waterbirds(ImageSource):
         return {"images": sum(counts.values())} | counts
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
-        """Labels come from metadata.csv."""
+        """Labels are read from metadata.csv."""
         everything, parts = self._everything(root / self.folder)
         return everything.subset(row for row, part in enumerate(parts) if part == split)
 

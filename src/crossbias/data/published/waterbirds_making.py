@@ -1,4 +1,4 @@
-"""Making Waterbirds: birds cut out of CUB by their masks, laid over photographs of Places."""
+"""Making Waterbirds: birds of CUB are cut out and pasted onto photographs of Places."""
 
 import csv
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ BACKGROUNDS: Final = (
     ("bamboo_forest", "forest/broadleaf"),
     ("ocean", "lake/natural"),
 )
-"""Categories of Places behind landbirds and behind waterbirds."""
+"""Categories of Places for the backgrounds land and water."""
 
 VALIDATION: Final = 0.2
 """Fraction of CUB's training images that becomes the validation split."""
 
-_LIMIT: Final = 64_000_000  # pixels of one photograph; more is refused as a decompression bomb
+_LIMIT: Final = 64_000_000  # pixels; a larger photograph is refused as a decompression bomb
 
 
 def make_waterbirds(
@@ -32,17 +32,17 @@ def make_waterbirds(
 ) -> Path:
     """Make the data set at any severity, in the layout of the public release.
 
-    Species are matched exactly. In training, the fraction ``rho`` of each class has its own
-    background; in validation and test, half. A background is used once.
+    Species are matched exactly. In training, the fraction ``rho`` of each class has the aligned
+    background; in validation and test, half. No background is used twice.
 
     Args:
-        cub: Folder with ``images.txt``, ``train_test_split.txt``, ``images/`` and
-            ``segmentations/`` of CUB-200-2011.
-        places: Folder of Places with the categories in ``BACKGROUNDS``, as they are or under
-            their first letter (``b/bamboo_forest``).
-        output: Folder to make, which must not exist; ``metadata.csv`` is written last.
-        rho: 0.995, 0.99, 0.98 and 0.95 are IE's severities.
-        seed: Decides on splits and backgrounds.
+        cub: Folder of CUB-200-2011 with ``images.txt``, ``train_test_split.txt``, ``images/`` and
+            ``segmentations/``.
+        places: Folder of Places with the categories in ``BACKGROUNDS``, either directly or in a
+            folder with their first letter (``b/bamboo_forest``).
+        output: Folder to create; it must not exist. ``metadata.csv`` is written last.
+        rho: Fraction of aligned training images. IE's severities are 0.995, 0.99, 0.98 and 0.95.
+        seed: Seed of splits and backgrounds.
 
     Returns:
         The path of ``metadata.csv``.
@@ -93,7 +93,7 @@ def _write(
 
 
 def _pasted(cub: Path, name: str, background: Path) -> Image.Image:
-    """The bird by its mask over the background, scaled to cover the bird's image."""
+    """The bird, cut out by its mask, on the background scaled to cover the bird's image."""
     bird = _opened(cub / "images" / name).convert("RGB")
     mask = _opened(cub / "segmentations" / Path(name).with_suffix(".png")).convert("L")
     if mask.size != bird.size:
@@ -114,7 +114,9 @@ def _opened(path: Path) -> Image.Image:
     try:
         image = Image.open(path)
         if image.width * image.height > _LIMIT:
-            raise CrossbiasError(f"{path} has {image.width} x {image.height} pixels: too many")
+            raise CrossbiasError(
+                f"{path} has {image.width} x {image.height} pixels; make it smaller than {_LIMIT:,}"
+            )
         image.load()
     except OSError as error:
         raise CrossbiasError(f"cannot read {path}: {error}") from error
@@ -122,16 +124,16 @@ def _opened(path: Path) -> Image.Image:
 
 
 def _birds(cub: Path) -> list[tuple[str, bool]]:
-    """Image names and whether each is of CUB's training part, in CUB's order."""
+    """The name of each image and whether it is in CUB's training part, in CUB's order."""
     tables = []
     for name in ("images.txt", "train_test_split.txt"):
         if not (cub / name).is_file():
-            raise CrossbiasError(f"{cub / name} is not there; pass the folder of CUB-200-2011")
+            raise CrossbiasError(f"{cub / name} does not exist; pass the folder of CUB-200-2011")
         lines = (cub / name).read_text().splitlines()
         tables.append(dict(line.split(maxsplit=1) for line in lines if line.strip()))
     names, training = tables
     if names.keys() != training.keys():
-        raise CrossbiasError(f"images.txt and train_test_split.txt in {cub} list other images")
+        raise CrossbiasError(f"images.txt and train_test_split.txt in {cub} list different images")
     return [(names[key], training[key].strip() == "1") for key in names]
 
 
@@ -165,7 +167,7 @@ def _check_enough(backgrounds: Sequence[Sequence[Path]], needed: Sequence[int]) 
     for place, name in enumerate(("land", "water")):
         if needed.count(place) > len(backgrounds[place]):
             raise CrossbiasError(
-                f"{needed.count(place)} backgrounds of {name} are needed and "
-                f"{len(backgrounds[place])} are there; get more photographs of "
+                f"{needed.count(place)} backgrounds of {name} are needed, but there are "
+                f"{len(backgrounds[place])}; get more photographs of "
                 f"{', '.join(BACKGROUNDS[place])}"
             )
