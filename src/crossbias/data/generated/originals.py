@@ -49,7 +49,6 @@ CHECKSUMS: Final[dict[Collection, dict[str, str]]] = {
 }
 """SHA-256 of each unpacked file, computed from the gzip files with the published MD5."""
 
-
 _LARGEST: Final = 16 + 60_000 * 28 * 28
 """Size of the largest original file in bytes; no more than this is ever unpacked."""
 

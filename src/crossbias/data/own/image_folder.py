@@ -112,7 +112,9 @@ class Folder(TableSource):
         given = Path(self.labels or "")
         beside = Path(self.path) / given
         if not given.exists() and not beside.exists():
-            raise CrossbiasError(f"there is no table of labels {given}, nor {beside}")
+            raise CrossbiasError(
+                f"there is no table of labels {given}, nor {beside}; check --labels"
+            )
         return given if given.exists() else beside
 
     def _listed(self) -> LabelTable:

@@ -45,6 +45,11 @@ class BAR(ImageSource):
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
     folder: ClassVar[str] = "bar"
     home: ClassVar[str] = "the repositories of LfF (original) or BiasEnsemble (severities)"
+    classes: ClassVar[tuple[str, ...]] = ACTIONS
+    values: ClassVar[dict[str, tuple[str, ...]]] = {"setting": ("typical", "other")}
+    alignments: ClassVar[dict[str, Tensor]] = {
+        "setting": torch.tensor([[True, False]] * len(ACTIONS))
+    }
     augment: ClassVar[tuple[str, ...]] = ("crop(4)", "flip")
     mean: ClassVar[tuple[float, ...]] = CIFAR_MEAN
     std: ClassVar[tuple[float, ...]] = CIFAR_STD
@@ -55,21 +60,6 @@ class BAR(ImageSource):
     def available_splits(self) -> tuple[str, ...]:
         """The original release has no validation split."""
         return ("train", "test") if self.severity == "original" else self.splits
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The actions."""
-        return ACTIONS
-
-    @property
-    def values(self) -> dict[str, tuple[str, ...]]:
-        """Whether an image shows the typical place of its action."""
-        return {"setting": ("typical", "other")}
-
-    @property
-    def alignments(self) -> dict[str, Tensor]:
-        """The typical place is aligned in every class."""
-        return {"setting": torch.tensor([[True, False]] * len(ACTIONS))}
 
     def published(self, split: str) -> dict[str, int]:
         """Number of images of each action in the original release."""

@@ -33,26 +33,14 @@ class BFFHQ(ImageSource):
     splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test", "test-all")
     folder: ClassVar[str] = "bffhq"
     home: ClassVar[str] = "the repository of BiasEnsemble (all severities) or DisEnt (0.5)"
+    classes: ClassVar[tuple[str, ...]] = ("young", "old")
+    values: ClassVar[dict[str, tuple[str, ...]]] = {"gender": ("female", "male")}
+    alignments: ClassVar[dict[str, Tensor]] = {"gender": on_the_diagonal(2)}
     augment: ClassVar[tuple[str, ...]] = ("crop(4)", "flip")
     mean: ClassVar[tuple[float, ...]] = CIFAR_MEAN
     std: ClassVar[tuple[float, ...]] = CIFAR_STD
 
     severity: Literal["0.5", "1", "2", "5"] = "0.5"
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Ages."""
-        return ("young", "old")
-
-    @property
-    def values(self) -> dict[str, tuple[str, ...]]:
-        """Genders."""
-        return {"gender": ("female", "male")}
-
-    @property
-    def alignments(self) -> dict[str, Tensor]:
-        """Young women, old men."""
-        return {"gender": on_the_diagonal(2)}
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Labels are the last two numbers of the file names."""

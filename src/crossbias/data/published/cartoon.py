@@ -16,8 +16,8 @@ from crossbias.errors import CrossbiasError
 from crossbias.parameters import PositiveFraction
 from crossbias.seeds import generator_for
 
-COLORS: Final = 4
-"""Number of classes of hair and of faces; each merges two of the first eight colors."""
+PAIRS: Final = ("0-1", "2-3", "4-5", "6-7")
+"""The first eight colors of hair and of faces, merged in pairs."""
 
 TEST, VALIDATION = 0.2, 0.1
 
@@ -43,6 +43,9 @@ class Cartoon(ImageSource):
     )  # fmt: skip
     folder: ClassVar[str] = "cartoonset10k"
     home: ClassVar[str] = "the Cartoon Set page of Google (cartoonset10k)"
+    classes: ClassVar[tuple[str, ...]] = tuple(f"hair {pair}" for pair in PAIRS)
+    values: ClassVar[dict[str, tuple[str, ...]]] = {"face": tuple(f"face {pair}" for pair in PAIRS)}
+    alignments: ClassVar[dict[str, Tensor]] = {"face": on_the_diagonal(len(PAIRS))}
     fit: ClassVar[Fit] = Fit(128, "squash")
     augment: ClassVar[tuple[str, ...]] = (
         "random-resized-crop(0.9,1.1)", "jitter(hue=0.05,saturation=0.05)", "rotate(10)",
@@ -53,25 +56,10 @@ class Cartoon(ImageSource):
 
     ratio: PositiveFraction = 0.01
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Pairs of hair colors."""
-        return tuple(f"hair {2 * color}-{2 * color + 1}" for color in range(COLORS))
-
-    @property
-    def values(self) -> dict[str, tuple[str, ...]]:
-        """Pairs of face colors."""
-        return {"face": tuple(f"face {2 * color}-{2 * color + 1}" for color in range(COLORS))}
-
-    @property
-    def alignments(self) -> dict[str, Tensor]:
-        """Hair and face colors with the same number are aligned."""
-        return {"face": on_the_diagonal(COLORS)}
-
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Colors are read from the table beside each image."""
         files, labels = self._everything(root / self.folder)
-        rows = (labels < COLORS).all(1).nonzero().squeeze(1)
+        rows = (labels < len(PAIRS)).all(1).nonzero().squeeze(1)
         rows = self._rows_of(split, shuffled(rows, generator_for(seed, self.name)), labels)
         everything = Listing(files, labels[:, 0].tolist(), {"face": labels[:, 1].tolist()})
         return everything.subset(sorted(rows.tolist()))
@@ -90,7 +78,7 @@ class Cartoon(ImageSource):
             wanted = {"test-majority": aligned, "test-minority": ~aligned}
             return held_out[wanted[split]] if split in wanted else held_out
         chosen = torch.cat(
-            [self._biased(rest[labels[rest, 0] == c], labels) for c in range(COLORS)]
+            [self._biased(rest[labels[rest, 0] == c], labels) for c in range(len(PAIRS))]
         )
         chosen = rest[torch.isin(rest, chosen)]  # in the random order again
         cut = round(VALIDATION * len(chosen))

@@ -42,6 +42,8 @@ class CelebA(ImageSource):
     )  # fmt: skip
     folder: ClassVar[str] = "celeba"
     home: ClassVar[str] = "the CelebA project page of the Multimedia Laboratory, Hong Kong"
+    values: ClassVar[dict[str, tuple[str, ...]]] = {BIAS: ("female", "male")}
+    alignments: ClassVar[dict[str, Tensor]] = {BIAS: torch.tensor([[False, True], [True, False]])}
 
     target: Literal["Blond_Hair", "Heavy_Makeup"] = "Blond_Hair"
 
@@ -49,16 +51,6 @@ class CelebA(ImageSource):
     def classes(self) -> tuple[str, ...]:
         """Without and with the target attribute."""
         return (f"not {self.target}", self.target)
-
-    @property
-    def values(self) -> dict[str, tuple[str, ...]]:
-        """Genders."""
-        return {BIAS: ("female", "male")}
-
-    @property
-    def alignments(self) -> dict[str, Tensor]:
-        """Women with the target attribute and men without it are aligned."""
-        return {BIAS: torch.tensor([[False, True], [True, False]])}
 
     def published(self, split: str) -> dict[str, int]:
         """Sizes of the official parts, and the group sizes of one that papers state."""

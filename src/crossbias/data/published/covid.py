@@ -49,6 +49,7 @@ class CovidCXR(ImageSource):
     summary: ClassVar[str] = "chest X-rays: COVID-19 against the source of the image"
     folder: ClassVar[str] = "covid-cxr"
     home: ClassVar[str] = "the covid-chestxray-dataset repository, or the CORDA archive"
+    classes: ClassVar[tuple[str, ...]] = ("negative", "positive")
     fit: ClassVar[Fit] = Fit(256, "crop", channels=1)
     crop: ClassVar[int] = 224
     augment: ClassVar[tuple[str, ...]] = ("random-resized-crop(0.8,1)", "flip")
@@ -56,11 +57,6 @@ class CovidCXR(ImageSource):
     std: ClassVar[tuple[float, ...]] = (0.25,)
 
     collection: Literal["cohen", "corda"] = "cohen"
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Whether the patient has COVID-19."""
-        return ("negative", "positive")
 
     @property
     def values(self) -> dict[str, tuple[str, ...]]:

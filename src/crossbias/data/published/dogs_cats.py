@@ -36,18 +36,10 @@ class DogsCats(ImageSource):
     splits: ClassVar[tuple[str, ...]] = ("train", "test", "test-other")
     folder: ClassVar[str] = "dogs-cats"
     home: ClassVar[str] = "Kaggle's Dogs vs. Cats (images) and the repository of LNL (lists)"
+    classes: ClassVar[tuple[str, ...]] = ANIMALS
+    values: ClassVar[dict[str, tuple[str, ...]]] = {"shade": SHADES}
 
     training: Literal["TB1", "TB2"] = "TB1"
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Animals."""
-        return ANIMALS
-
-    @property
-    def values(self) -> dict[str, tuple[str, ...]]:
-        """How bright the animal is."""
-        return {"shade": SHADES}
 
     @property
     def alignments(self) -> dict[str, Tensor]:

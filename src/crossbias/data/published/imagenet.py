@@ -33,8 +33,9 @@ CORRUPTED: Final = tuple(
 )
 """Test splits of ImageNet-C: five severities of each corruption."""
 
-CLUSTERINGS: Final = 3
-CLUSTERS: Final = 9
+TEXTURES: Final = ("texture-1", "texture-2", "texture-3")
+CLUSTERS: Final = tuple("012345678")
+"""Attributes of three clusterings, and the clusters of each."""
 
 _VALIDATION_IMAGES = 50  # images of each class in ImageNet's validation part
 
@@ -61,6 +62,8 @@ class ImageNet9(ImageSource):
     splits: ClassVar[tuple[str, ...]] = ("train", "test", "test-a", *CORRUPTED)
     folder: ClassVar[str] = "imagenet"
     home: ClassVar[str] = "ILSVRC 2012, and the repositories of ImageNet-A and ImageNet-C"
+    classes: ClassVar[tuple[str, ...]] = tuple(SYNSETS)
+    values: ClassVar[dict[str, tuple[str, ...]]] = dict.fromkeys(TEXTURES, CLUSTERS)
     fit: ClassVar[Fit] = Fit(256, "crop")
     crop: ClassVar[int] = 224
     augment: ClassVar[tuple[str, ...]] = ("random-resized-crop(0.08,1)", "flip")
@@ -78,17 +81,6 @@ class ImageNet9(ImageSource):
             if (self.imagenet_a or split != "test-a")
             and (self.imagenet_c or not split.startswith("test-c-"))
         )
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The nine super-classes."""
-        return tuple(SYNSETS)
-
-    @property
-    def values(self) -> dict[str, tuple[str, ...]]:
-        """The clusters of each clustering."""
-        names = tuple(str(cluster) for cluster in range(CLUSTERS))
-        return {f"texture-{number}": names for number in range(1, CLUSTERINGS + 1)}
 
     def published(self, split: str) -> dict[str, int]:
         """Number of images in ImageNet's validation part."""
@@ -108,7 +100,7 @@ class ImageNet9(ImageSource):
         ]
         files, targets = [file for file, _ in rows], [target for _, target in rows]
         known = self._known_clusters() if split == "test" else {}
-        unknown = (UNKNOWN,) * CLUSTERINGS
+        unknown = (UNKNOWN,) * len(TEXTURES)
         found = [known.get(file.relative_to(folder).as_posix(), unknown) for file in files]
         columns = {name: [row[i] for row in found] for i, name in enumerate(self.values)}
         return Listing(files, targets, columns)
@@ -137,6 +129,6 @@ def _folder_of(split: str) -> str:
 
 
 def _cluster(text: str, path: Path) -> int:
-    if text.isdecimal() and int(text) < CLUSTERS:
+    if text in CLUSTERS:
         return int(text)
-    raise CrossbiasError(f"{path}: a cluster must be a number below {CLUSTERS}, got {text!r}")
+    raise CrossbiasError(f"{path}: a cluster must be a number below {len(CLUSTERS)}, got {text!r}")

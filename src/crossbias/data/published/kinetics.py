@@ -33,17 +33,13 @@ class Kinetics10(ImageSource):
     summary: ClassVar[str] = "ten actions in their usual scenes; tested on mimes (Mimetics-10)"
     folder: ClassVar[str] = "kinetics-10"
     home: ClassVar[str] = "the Kinetics project (train, validation) and the Mimetics page (test)"
+    classes: ClassVar[tuple[str, ...]] = ACTIONS
     fit: ClassVar[Fit] = Fit(256, "crop")
     crop: ClassVar[int] = 224
     augment: ClassVar[tuple[str, ...]] = ("flip",)
     mean: ClassVar[tuple[float, ...]] = (0.45,) * 3
     std: ClassVar[tuple[float, ...]] = (0.225,) * 3
     network: ClassVar[str] = "resnet18-3d"
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The actions."""
-        return ACTIONS
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Each action has a folder of clips; spaces in its name may be written as ``_``."""

@@ -38,26 +38,14 @@ class Waterbirds(ImageSource):
     summary: ClassVar[str] = "waterbirds and landbirds before water and land"
     folder: ClassVar[str] = "waterbirds"
     home: ClassVar[str] = "the repository of Group DRO, or crossbias.data.make_waterbirds"
+    classes: ClassVar[tuple[str, ...]] = ("landbird", "waterbird")
+    values: ClassVar[dict[str, tuple[str, ...]]] = {"place": ("land", "water")}
+    alignments: ClassVar[dict[str, Tensor]] = {"place": on_the_diagonal(2)}
     fit: ClassVar[Fit] = Fit(256, "crop")
     crop: ClassVar[int] = 224
     augment: ClassVar[tuple[str, ...]] = ("random-resized-crop(0.7,1)", "flip")
 
     species: Literal["released", "exact"] = "released"
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Kinds of birds."""
-        return ("landbird", "waterbird")
-
-    @property
-    def values(self) -> dict[str, tuple[str, ...]]:
-        """Backgrounds."""
-        return {"place": ("land", "water")}
-
-    @property
-    def alignments(self) -> dict[str, Tensor]:
-        """Each kind of bird is aligned with its own background."""
-        return {"place": on_the_diagonal(2)}
 
     def published(self, split: str) -> dict[str, int]:
         """Group sizes of the release; with exact species, the class sizes of its test split."""
@@ -89,9 +77,8 @@ class Waterbirds(ImageSource):
             targets,
             {"place": table.chosen("place", ("0", "1"))},
         )
-        names_of_parts = tuple(PARTS)
-        parts = table.chosen("split", tuple(PARTS.values()))
-        return listing, [names_of_parts[part] for part in parts]
+        splits = tuple(PARTS)
+        return listing, [splits[part] for part in table.chosen("split", tuple(PARTS.values()))]
 
 
 def is_waterbird(species: str) -> bool:
