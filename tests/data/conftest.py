@@ -1,4 +1,4 @@
-"""Small files in the form of MNIST and Fashion-MNIST; the real ones where they lie."""
+"""Small files in the format of MNIST and Fashion-MNIST, and the real files where they exist."""
 
 import gzip
 import hashlib
@@ -33,7 +33,7 @@ collect_ignore = [
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was left out."""
+    """Name the tests that were left out."""
     for name in collect_ignore:
         terminalreporter.write_line(
             f"left out: tests/data/{name}, which needs {NEEDS[name][0]} in CROSSBIAS_DATA"
@@ -75,7 +75,7 @@ def small_root(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str
 def small_originals(
     small_root: tuple[Path, dict[str, dict[str, str]]], monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """The small collections take the place of the real ones, and are found by default."""
+    """The small collections replace the real ones and are found by default."""
     root, sums = small_root
     monkeypatch.setattr(originals, "CHECKSUMS", sums)
     monkeypatch.setenv("CROSSBIAS_DATA", str(root))

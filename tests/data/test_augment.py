@@ -33,7 +33,7 @@ def test_flip_mirrors_the_images_drawn():
 
 @pytest.mark.parametrize(("padding", "size"), [(4, 0), (0, 11), (2, 15), (0, 0)])
 def test_crop_is_a_crop_of_the_padded_image(padding, size):
-    """Places are found by looking for them, and all of them occur."""
+    """Every crop is found somewhere in the padded image, and all positions occur."""
     given = images(300, 13, 13)
     padded = torch.nn.functional.pad(given, [padding] * 4)
     side = size or 13

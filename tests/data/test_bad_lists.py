@@ -23,7 +23,7 @@ def picture(path: Path) -> None:
 
 @pytest.fixture
 def root(tmp_path):
-    """A data root beside which lies a picture that no list may reach."""
+    """A data root, with a picture beside it that no list may reach."""
     picture(tmp_path / "outside.png")
     return tmp_path / "root"
 

@@ -1,4 +1,4 @@
-"""The cache: nothing is decoded twice, nothing half-written or damaged is believed."""
+"""The cache: nothing is decoded twice, nothing half-written or damaged is used."""
 
 import os
 import shutil
@@ -78,7 +78,7 @@ def test_files_are_not_even_opened_again(files, cache):
     first, _ = read_images(files, Fit(8), cache=cache)
     for file in files:
         status = file.stat()
-        file.write_bytes(bytes(status.st_size))  # size and time as before: taken for unchanged
+        file.write_bytes(bytes(status.st_size))  # same size and time: it counts as unchanged
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert torch.equal(read_images(files, Fit(8), cache=cache)[0], first)
 

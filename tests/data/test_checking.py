@@ -1,4 +1,4 @@
-"""Checking a data set: damage of each kind is found, named, and counted right."""
+"""Checking a data set: every kind of damage is found, named and counted."""
 
 import os
 from pathlib import Path
@@ -92,7 +92,7 @@ def test_generated_data_is_compared_by_its_samples():
 
 @pytest.fixture
 def birds(tmp_path):
-    """Own images with a table: landbirds and waterbirds, some before the other's background."""
+    """Own images with a table: landbirds and waterbirds, some on the other's background."""
     lines = ["file,bird,place,camera,split"]
     for number in range(20):
         picture(tmp_path / f"birds/{number}.png", number)

@@ -49,7 +49,7 @@ def test_clips_are_cut_to_the_middle_square():
 
 @pytest.mark.parametrize("name", ["flip", "crop"])
 def test_all_frames_of_a_clip_are_augmented_alike(name):
-    """A clip of equal frames has equal frames afterwards; each frame is as an image would be."""
+    """A clip of equal frames has equal frames afterwards; each frame is treated like an image."""
     data = make_clips()
     still = data.inputs[:, :, :1].expand_as(data.inputs).contiguous()
     frozen = BiasedDataset(inputs=still, targets=data.targets)

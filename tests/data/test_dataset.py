@@ -21,7 +21,7 @@ def test_counts_leave_unknown_biases_out(data):
 
 
 def test_alignment_is_read_from_the_counts_where_it_is_not_declared():
-    """Hospital 1 sends most of the ill: (ill, 1) and (well, 0) go together."""
+    """Hospital 1 sends most of the ill: (ill, 1) and (well, 0) are aligned."""
     targets = torch.tensor([0] * 100 + [1] * 10)
     hospital = torch.tensor([0] * 90 + [1] * 10 + [0] * 1 + [1] * 9)
     data = BiasedDataset(
@@ -62,7 +62,7 @@ def test_without_a_bias_all_biases_are_unknown(data):
 
 
 def test_groups_are_pairs_of_target_and_bias_numbered_row_by_row():
-    """Three classes and four values, of which the last occurs in no sample."""
+    """Three classes and four values; the last value occurs in no sample."""
     targets, hospital = torch.tensor([0, 2, 1, 2, 0]), torch.tensor([2, 0, UNKNOWN, 1, UNKNOWN])
     data = BiasedDataset(
         inputs=torch.zeros(5, 1), targets=targets, attributes={"hospital": hospital},

@@ -1,4 +1,4 @@
-"""Data by name in an experiment: what reaches the source, what a run folder says of it."""
+"""Data by name in an experiment: what reaches the source, what a run folder records of it."""
 
 import json
 import sys

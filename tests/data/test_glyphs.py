@@ -97,7 +97,7 @@ def test_only_the_corner_shows_the_bias(image_size: int, side: int) -> None:
     assert torch.equal(nearest_color(mark.reshape(-1, 3)), expected)
     rest = data.inputs.clone()
     rest[:, :, :side, :side] = 0
-    assert torch.equal(rest, rest[:, :1].expand_as(rest))  # grey
+    assert torch.equal(rest, rest[:, :1].expand_as(rest))  # gray
 
 
 @pytest.mark.parametrize("split", Glyphs.splits)

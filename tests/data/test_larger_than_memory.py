@@ -27,7 +27,7 @@ entry = CacheEntry.of(folder, [str(number) for number in range(images)], (3, 224
 entry.folder.mkdir()
 entry.pixels.touch()
 with open(entry.pixels, "r+b") as file:
-    file.truncate(images * entry.row_bytes)  # 602 MB of zeros that take no room on the disk
+    file.truncate(images * entry.row_bytes)  # 602 MB of zeros that take no space on the disk
 data = crossbias.BiasedDataset(
     inputs=entry.tensor(), targets=torch.arange(images) % 2, digest="known"
 )
@@ -47,7 +47,7 @@ def allow(more):
     allowed = used + more * 2**20
     resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
 
-train(1, 1)  # so that all that is loaded late is there
+train(1, 1)  # loads everything that is loaded lazily
 allow(400)
 try:
     data.inputs.clone()
@@ -69,7 +69,7 @@ print(len(data.subset(quarter)), data.subset(quarter).inputs.shape)
 
 
 def test_data_larger_than_the_memory_allowed_trains(tmp_path):
-    """Linux counts what a process may write to (RLIMIT_DATA), and not a map it only reads."""
+    """Linux limits memory that a process may write to (RLIMIT_DATA), not read-only maps."""
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     environment = os.environ | {"CROSSBIAS_CACHE": str(tmp_path / "cache")}
     found = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

@@ -82,7 +82,7 @@ def test_chunks_are_those_of_the_authors_code(rho: float, confusing: int) -> Non
 
 
 def test_training_is_augmented_as_in_the_paper_by_default() -> None:
-    """PGD's appendix A.1, for every method; grey images have no hue. The others: not at all."""
+    """PGD's appendix A.1, for every method; gray images have no hue. Others are not augmented."""
     crop, jitter, turn = (
         "random-resized-crop(0.9,1.1)",
         "jitter(hue=0.05,saturation=0.05)",
@@ -214,7 +214,7 @@ def test_lnl_colors_are_normal_drawn_again_outside(split: str, small_originals: 
 def test_cut_lnl_colors_are_normal_within(split: str, small_originals: Path) -> None:
     data = load("colored-mnist-lnl", split, sigma2=0.04, outside="cut")
     colors, means = lnl_colors(data, small_originals)
-    middle = (means > 0.35) & (means < 0.65)  # where hardly anything is cut off
+    middle = (means > 0.35) & (means < 0.65)  # where hardly anything is clipped
     noise = ((colors - means) / 0.2)[middle]
     assert len(noise) > 100
     assert stats.kstest(noise, "norm").pvalue > 1e-3
@@ -287,7 +287,7 @@ def test_pgd_colors_have_the_stated_noise(
 def test_a_noisy_color_is_cut_after_multiplication_by_pgd_and_before_by_lff(
     small_originals: Path,
 ) -> None:
-    """Where the noise makes a color brighter than possible, half-grey pixels tell them apart."""
+    """Where the noise makes a color brighter than possible, half-gray pixels tell them apart."""
     images = {}
     for palette in ("pgd", "lff"):
         data = load("colored-mnist", "train", difficulty=2.0, palette=palette)

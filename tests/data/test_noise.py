@@ -1,4 +1,4 @@
-"""Label noise: exactly as many, to a wrong class, whatever the class and the bias were."""
+"""Label noise: the exact number of labels becomes wrong, independent of class and bias."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The files of MNIST and Fashion-MNIST: found, checked, downloaded, or asked for."""
+"""The files of MNIST and Fashion-MNIST: found, verified, downloaded, or named in an error."""
 
 import gzip
 import hashlib
@@ -82,7 +82,7 @@ def test_absent_files_are_named_with_their_place(copied: Path) -> None:
     message = str(caught.value)
     assert f"{copied / 'mnist'} lacks {IMAGES}.gz;" in message
     assert "put the original files there" in message
-    assert len(load_original("mnist", "t10k", root=copied).labels) == 200  # not concerned
+    assert len(load_original("mnist", "t10k", root=copied).labels) == 200  # not affected
     assert sorted(path.suffix for path in (copied / "mnist").iterdir()) == [".gz"] * 3
 
 

@@ -1,4 +1,4 @@
-"""A person's own data: a folder with a table, a folder for each class, Hugging Face, torch."""
+"""Your own data: a folder with a table, a folder for each class, Hugging Face, torch."""
 
 import csv
 import logging
@@ -28,7 +28,7 @@ def cache(tmp_path, monkeypatch) -> Path:
 
 
 def rows(count: int = 40) -> list[dict[str, str]]:
-    """Labels of some X-rays; most of the ill are of hospital north, some hospitals unknown."""
+    """Labels of some X-rays; most of the ill are in hospital north, some hospitals are unknown."""
     found = []
     for number in range(count):
         ill = number % 2 == 0

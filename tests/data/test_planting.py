@@ -1,4 +1,4 @@
-"""Planted cues: exact counts, told apart by a cheap probe, and the image still under them."""
+"""Planted cues: exact counts, readable by a cheap probe, with the image still recoverable."""
 
 import dataclasses
 import functools
@@ -23,7 +23,7 @@ every_cue = pytest.mark.parametrize("bias", CUES)
 
 @functools.cache
 def images(count: int = 300, channels: int = 3, side: int = 28, *, seed: int = 0) -> Tensor:
-    """Drawn digits before blobs of random color; the last two all black and all white."""
+    """Drawn digits on blobs of random color; the last two all black and all white."""
     generator = torch.Generator().manual_seed(seed)
     digits = load("glyphs", "train", size=count, image_size=side, bias="corner", seed=seed).inputs
     blobs = torch.rand(count, channels, 4, 4, generator=generator) * 255
@@ -72,7 +72,7 @@ def test_a_nearest_mean_probe_of_its_kind_reads_the_value(bias: PlantedCue, coun
 
 
 def test_a_color_is_no_brightness() -> None:
-    """All colors are as light as each other: no probe of lightness can read them."""
+    """All colors are equally light: no probe of lightness can read them."""
     originals = images()
     lightness = [
         (plant_values(originals, torch.full((300,), value), bias="color", num_values=10) * LUMA)
@@ -186,7 +186,7 @@ def test_only_the_images_and_the_bias_change(bias: PlantedCue) -> None:
     assert torch.equal(planted.alignment(), torch.eye(5, dtype=torch.bool))
     assert planted.values[bias] == tuple(f"{bias} {value}" for value in range(5))
     assert planted.hash != data.hash
-    assert torch.equal(data.inputs, images()[20:120])  # the reader's own are not written to
+    assert torch.equal(data.inputs, images()[20:120])  # the given images are not modified
     expected = plant_values(data.inputs, planted.biases, bias=bias, num_values=5)
     assert torch.equal(planted.inputs, expected)
 
@@ -216,7 +216,7 @@ def test_color_turns_grey_images_into_colored_ones() -> None:
     data = dataset(inputs=images(channels=1), mean=(0.1,), std=(0.3,))
     planted = plant(data, bias="color", rho=1.0)
     assert planted.inputs.shape == (300, 3, 28, 28)
-    assert (planted.mean, planted.std) == ((0.1,), (0.3,))  # one number goes for every channel
+    assert (planted.mean, planted.std) == ((0.1,), (0.3,))  # one number holds for every channel
 
 
 def test_large_sets_are_planted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

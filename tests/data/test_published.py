@@ -1,4 +1,4 @@
-"""Published data sets: small files in each one's layout, with known labels, counts and splits."""
+"""Published data sets: small files in the layout of each, with known labels, counts and splits."""
 
 import csv
 import pickle
@@ -97,7 +97,7 @@ def test_bffhq_test_is_the_conflicting_part(tmp_path):
 
 @pytest.fixture
 def celeba(tmp_path):
-    """Eleven faces in the validation part: 4, 3, 3 and 1 of the groups; two in training."""
+    """Eleven faces in the validation part: groups of 4, 3, 3 and 1; two faces in training."""
     rows = [(0, 0)] * 4 + [(0, 1)] * 3 + [(1, 0)] * 3 + [(1, 1)]
     faces = [(f"{i:06d}.png", 1, *row) for i, row in enumerate(rows)]
     faces += [("000098.png", 0, 1, 0), ("000099.png", 2, 0, 1)]
@@ -404,7 +404,7 @@ def test_corda_layout_and_published_counts(tmp_path):
     published = [create_source("covid-cxr", collection="corda").published(split)
                  for split in ("train", "validation", "test")]  # fmt: skip
     assert sum(counts["images"] for counts in published) == 898
-    assert published[2]["positive / CDSS"] == 89  # 30 % of 297
+    assert published[2]["positive / CDSS"] == 89  # 30% of 297
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def counted(monkeypatch) -> Callable[[object, str], Counter]:
 
 
 def load_all(source: Source, root: Path | None = None) -> list[BiasedDataset]:
-    """What an experiment asks of its source: all splits, which there are, and their files."""
+    """Ask everything of a source that an experiment asks: its splits, their data, their files."""
     loaded = [source.load(split, root=root) for split in source.available_splits]
     for split in source.available_splits:
         source.files(split, root=root)
@@ -92,7 +92,9 @@ def folder(path: Path) -> Source:
     )
 
 
-def test_the_table_of_a_folder_is_parsed_once_and_split_once_a_seed(xrays, counted, monkeypatch):
+def test_the_table_of_a_folder_is_parsed_once_and_split_once_for_each_seed(
+    xrays, counted, monkeypatch
+):
     parsed, resolved = counted(image_folder, "read_table"), counted(image_folder, "files_inside")
     seeds = []
     real = table_source.splits_of
@@ -109,10 +111,10 @@ def test_the_table_of_a_folder_is_parsed_once_and_split_once_a_seed(xrays, count
     assert seeds == [0, 5]
 
 
-def test_each_image_of_a_folder_is_looked_at_once_when_it_is_cached(xrays, counted) -> None:
-    """One stat a file: its size and time of modification find its pixels in the cache.
+def test_a_cached_image_of_a_folder_costs_one_stat(xrays, counted) -> None:
+    """The test allows one stat for each file, whose size and time identify it in the cache.
 
-    That it exists and is no link is read from its folder, without a look at the file itself.
+    Whether a file exists and is no link is known from the listing of its folder, without a stat.
     """
     first = load_all(folder(xrays))
     stats, links, opened = counted(os, "stat"), counted(os, "lstat"), counted(builtins, "open")
@@ -123,7 +125,7 @@ def test_each_image_of_a_folder_is_looked_at_once_when_it_is_cached(xrays, count
     assert [data.hash for data in again] == [data.hash for data in first]
 
 
-def test_a_link_is_followed_and_a_plain_file_is_not_looked_at_for_it(tmp_path, counted) -> None:
+def test_a_link_is_resolved_and_a_plain_file_needs_no_stat(tmp_path, counted) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "plain.png").touch()
     (tmp_path / "images" / "link.png").symlink_to("plain.png")
@@ -131,7 +133,7 @@ def test_a_link_is_followed_and_a_plain_file_is_not_looked_at_for_it(tmp_path, c
     names = ["plain.png", "link.png"]
     found = files_inside.files_inside(tmp_path / "images", names, names)
     assert found == [tmp_path / "images" / name for name in names]
-    assert links["plain.png"] + stats["plain.png"] <= 1  # where the link leads
+    assert links["plain.png"] + stats["plain.png"] <= 1  # the target of the link is resolved
     assert links["link.png"] + stats["link.png"] >= 1
 
 

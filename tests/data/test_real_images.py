@@ -1,4 +1,4 @@
-"""BAR and the chest X-rays as they lie on disk: counts, labels, no patient in two splits."""
+"""BAR and the chest X-rays as they are on disk: counts, labels, no patient in two splits."""
 
 import csv
 import os

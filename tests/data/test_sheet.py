@@ -9,7 +9,7 @@ from crossbias.errors import CrossbiasError
 
 
 def make(channels: int = 3, biases: list[int] | None = None) -> BiasedDataset:
-    """Twelve flat images, each of its own brightness."""
+    """Twelve flat images, each with its own brightness."""
     values = torch.arange(12)
     images = (20 * values).to(torch.uint8).view(12, 1, 1, 1).expand(12, channels, 10, 10)
     return BiasedDataset(

@@ -128,7 +128,7 @@ def test_fractions_must_have_the_sum_one():
 
 
 def test_a_class_without_conflicting_samples_is_reported(caplog):
-    """All of the ill come from hospital a; of the well, one does too."""
+    """All of the ill, and one of the well, come from hospital a."""
     data = BiasedDataset(
         inputs=torch.zeros(8, 1),
         targets=torch.tensor([0, 0, 0, 0, 1, 1, 1, 1]),

@@ -32,7 +32,7 @@ def test_coordinates_are_bias_and_signal_with_normal_noise(noise):
 
 
 def test_a_boundary_across_the_diagonal_is_right_on_five_of_nine_clouds_and_the_signal_on_all():
-    """The 55 % that the paper reports for a plain network, from geometry alone."""
+    """The 55% that the paper reports for a plain network, from geometry alone."""
     data = load("toy-2d", "test")
     bias, signal = data.inputs.T
     across = ((bias + signal + 2) / 2).round().clamp(0, 2)
