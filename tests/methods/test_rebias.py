@@ -20,7 +20,24 @@ from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.functional import hsic
 from crossbias.methods import ERM, ReBias
 from crossbias.seeds import seed_for
+from crossbias.testing import contract
 from crossbias.train.run import Run
+
+OTHER_VALUES = {
+    "biased": "convnet",
+    "lambda_f": 0.5,
+    "lambda_g": 0.5,
+    "sigma": 0.7,
+    "position": "logits",
+    "unbiased": False,
+    "order": "f-then-g",
+}
+
+
+@pytest.mark.parametrize("rule", contract(ReBias, other_values=OTHER_VALUES), ids=str)
+def test_contract(rule):
+    rule()
+
 
 SGD = TrainConfig(batch_size=48, device="cpu", optimizer="sgd", momentum=0.0, lr=0.1)
 ADAM = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)

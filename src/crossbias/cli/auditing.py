@@ -54,7 +54,7 @@ def audit(
     own = given(labels=labels, target=target, bias=bias, root=root and str(root))
     options = given(name=data) | own | parsed(data_set)
     experiment = experiment.updated(data=options)
-    source = experiment.source()
+    source = experiment.source
     folder = out or Path("audits") / (run.name if run else source.name)
     check_folder(folder)
     judged = "test" if "test" in source.test_splits else (*source.test_splits, split)[0]

@@ -136,7 +136,7 @@ def evaluate(
     trained, network = load_trained(run)
     experiment = trained.updated(data=given(name=data) | parsed(data_set))
     training = trained.split("train")
-    splits = split or list(experiment.source().test_splits)
+    splits = split or list(experiment.source.test_splits)
     progress = shown_progress()
     found = {
         name: judge(network, experiment.split(name, progress), training=training) for name in splits

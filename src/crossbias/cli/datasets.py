@@ -77,7 +77,7 @@ def check(
     own = given(labels=labels, target=target, bias=bias)
     experiment = _experiment(name, own, set_, root)
     found = check_source(
-        experiment.source(),
+        experiment.source,
         root=experiment.data.get("root"),
         seed=int(experiment.data.get("seed", 0)),
         progress=shown_progress(),
@@ -120,7 +120,7 @@ def plant(
     experiment = _experiment(name, given(labels=labels, target=target), set_, root)
     progress = shown_progress()
     images, (channels, side, _) = write_planted(
-        experiment.source(),
+        experiment.source,
         lambda split: experiment.split(split, progress),
         out,
         cue=cue,

@@ -101,6 +101,20 @@ class BiasedDataset:
         return self.attributes[self.bias] if self.bias else torch.full_like(self.targets, UNKNOWN)
 
     @property
+    def num_groups(self) -> int:
+        """Number of (target, bias) groups, present or not; 0 without a bias attribute."""
+        return self.num_classes * self.num_biases
+
+    @property
+    def groups(self) -> Tensor:
+        """The group of each sample, target * number of bias values + bias, (n,).
+
+        UNKNOWN where the bias is not known.
+        """
+        known = self.biases != UNKNOWN
+        return torch.where(known, self.targets * self.num_biases + self.biases, UNKNOWN)
+
+    @property
     def has_bias_labels(self) -> bool:
         """Whether at least one sample's bias is known."""
         return bool((self.biases != UNKNOWN).any())
