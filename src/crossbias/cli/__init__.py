@@ -2,10 +2,8 @@
 
 import sys
 
-from rich.console import Console
-
-from crossbias.cli import auditing  # noqa: F401 (adds its command)
 from crossbias.cli.commands import app
+from crossbias.cli.printing import make_console, say
 from crossbias.errors import CrossbiasError
 
 __all__ = ["app", "main"]
@@ -20,7 +18,5 @@ def main() -> None:
     except CrossbiasError as error:
         if debug:
             raise
-        Console(stderr=True).print(
-            f"crossbias: {error}", markup=False, highlight=False, soft_wrap=True
-        )
+        say(make_console(stderr=True), f"crossbias: {error}")
         sys.exit(error.exit_code)

@@ -8,26 +8,23 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from crossbias.audit import audit as examine
 from crossbias.audit.findings import Audit, check_folder
-from crossbias.cli import printing
-from crossbias.cli.commands import app
-from crossbias.cli.options import given, parsed, say
+from crossbias.cli.options import Bias, Labels, Quiet, Root, Target, folder_name, given, parsed
+from crossbias.cli.printing import make_console, make_table, say
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
 from crossbias.progress import shown_progress
 
 
-@app.command()
 def audit(
     data: Annotated[str | None, typer.Option(help="Data set, as in `crossbias list data`.")] = None,
     run: Annotated[
         Path | None, typer.Option(help="Folder of a finished run: audit its model and its data.")
     ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Table of labels, for `--data folder:PATH`.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="Column of that table to learn.")] = None,
-    bias: Annotated[str | None, typer.Option(help="The attribute that is the bias.")] = None,
+    labels: Labels = None,
+    target: Target = None,
+    bias: Bias = None,
     split: Annotated[str, typer.Option(help="Split whose data is audited.")] = "train",
     data_set: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the data set.")
@@ -35,27 +32,24 @@ def audit(
     config: Annotated[
         Path | None, typer.Option(help="TOML file whose [data] names the data set.")
     ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the data set's files.")] = None,
+    root: Root = None,
     permutations: Annotated[
         int, typer.Option(min=99, help="Shuffles of the labels behind each p-value.")
     ] = 999,
     seed: Annotated[int, typer.Option(help="Seed of everything random in the audit.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     out: Annotated[Path | None, typer.Option(help="Folder of audit.json and pictures.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print results only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Ask whether a shortcut alone would solve a task, and whether a trained model follows one."""
-    from crossbias.audit import audit as examine
-
     if run is not None and (data is not None or config is not None):
         raise CrossbiasError("--run brings its own data; leave --data and --config out")
     start = Experiment.from_toml(config) if config else Experiment()
     experiment, network = (start, None) if run is None else load_trained(run)
-    own = given(labels=labels, target=target, bias=bias, root=root and str(root))
-    options = given(name=data) | own | parsed(data_set)
-    experiment = experiment.updated(data=options)
+    options = given(name=data, labels=labels, target=target, bias=bias, root=root)
+    experiment = experiment.updated(data=options | parsed(data_set))
     source = experiment.source()
-    folder = out or Path("audits") / (run.name if run else source.name)
+    folder = out or Path("audits") / (run.name if run else folder_name(source.name))
     check_folder(folder)
     judged = "test" if "test" in source.test_splits else (*source.test_splits, split)[0]
     progress = shown_progress(quiet=quiet)
@@ -71,12 +65,12 @@ def audit(
         progress=progress,
     )
     found.write(folder)
-    console = printing.make_console()
-    print_audit(console, found)
+    console = make_console()
+    _print_audit(console, found)
     say(console, f"audit: {folder}")
 
 
-def print_audit(console: Console, found: Audit) -> None:
+def _print_audit(console: Console, found: Audit) -> None:
     """The tables of an audit and its verdict in words."""
     if found.attributes:
         console.print(_attributes(found))
@@ -93,7 +87,7 @@ def print_audit(console: Console, found: Audit) -> None:
 
 
 def _attributes(found: Audit) -> Table:
-    table = printing.make_table(
+    table = make_table(
         "attribute", "Cramer's V [95 %]", "predicts", "majority", "p", "smallest group"
     )
     for row in found.attributes:
@@ -111,9 +105,7 @@ def _attributes(found: Audit) -> Table:
 
 
 def _cues(found: Audit) -> Table:
-    table = printing.make_table(
-        "cue alone", "balanced accuracy", "chance", "accuracy", "majority", "p"
-    )
+    table = make_table("cue alone", "balanced accuracy", "chance", "accuracy", "majority", "p")
     for row in found.cues:
         shares = (row.balanced_accuracy, row.chance, row.accuracy, row.majority)
         table.add_row(row.name, *map(_percent, shares), _p(row.p_corrected))
@@ -121,7 +113,7 @@ def _cues(found: Audit) -> Table:
 
 
 def _model(found: Audit) -> Table:
-    table = printing.make_table("model", "value", "compared with")
+    table = make_table("model", "value", "compared with")
     assert found.model is not None
     for feature in found.model.features:
         name = escape(f"features tell {feature.attribute}")

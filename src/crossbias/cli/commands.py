@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from crossbias.cli import datasets, printing
-from crossbias.cli.options import given, parsed, say
+from crossbias.cli import datasets, listing
+from crossbias.cli.auditing import audit
+from crossbias.cli.options import Bias, Labels, Quiet, Root, Target, folder_name, given, parsed
+from crossbias.cli.printing import make_console, print_details, print_metrics, say
 from crossbias.cli.results import compare, report
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
@@ -34,6 +36,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(datasets.app, name="data")
+app.command()(audit)
 app.command()(compare)
 app.command()(report)
 
@@ -62,13 +65,9 @@ def train(
     network: Annotated[
         str | None, typer.Option(help="Network; the data set's own if left out.")
     ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Table of labels, for --data folder:PATH.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="The attribute to learn.")] = None,
-    bias: Annotated[
-        str | None, typer.Option(help="The attribute that is the bias; several with commas.")
-    ] = None,
+    labels: Labels = None,
+    target: Target = None,
+    bias: Bias = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Hyper-parameter of the method."),
@@ -86,7 +85,7 @@ def train(
     config: Annotated[
         Path | None, typer.Option(help="TOML file with [method], [data], [network], [train].")
     ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the data set's files.")] = None,
+    root: Root = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training data.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Samples in an update.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
@@ -94,25 +93,25 @@ def train(
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print results only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train one method on one data set, judge it on the test splits, keep the run in a folder."""
     if resume and out is None:
         raise CrossbiasError("--resume needs the folder of the run: --out runs/NAME")
     start = Experiment.from_run(out) if resume and out else Experiment()
     start = Experiment.from_toml(config) if config else start
-    common = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed, "device": device}
+    data_options = given(name=data, labels=labels, target=target, bias=bias, root=root)
+    options = given(epochs=epochs, batch_size=batch_size, lr=lr, seed=seed, device=device)
     experiment = start.updated(
         method=given(name=method) | parsed(set_),
-        data=given(name=data, labels=labels, target=target, bias=bias, root=root and str(root))
-        | parsed(data_set),
+        data=data_options | parsed(data_set),
         network=given(name=network) | parsed(network_set),
-        train=given(**common) | parsed(train_set),
+        train=options | parsed(train_set),
     )
     folder = out or _default_folder(experiment)
     result = experiment.run(folder, resume=resume, progress=shown_progress(quiet=quiet))
-    console = printing.make_console()
-    printing.print_metrics(console, "split", result.metrics)
+    console = make_console()
+    print_metrics(console, "split", result.metrics)
     say(console, f"run: {folder}")
     say(console, f"next: crossbias report {folder} -o report.html")
 
@@ -141,40 +140,38 @@ def evaluate(
     found = {
         name: judge(network, experiment.split(name, progress), training=training) for name in splits
     }
-    console = printing.make_console()
-    printing.print_metrics(console, "split", found)
-    printing.print_details(console, found)
+    console = make_console()
+    print_metrics(console, "split", found)
+    print_details(console, found)
 
 
 @app.command(name="list")
 def list_(what: Annotated[Listed, typer.Argument(help="What to list.")]) -> None:
     """List methods, data sets or networks with their parameters."""
     show = {
-        Listed.methods: printing.print_methods,
-        Listed.data: printing.print_data,
-        Listed.networks: printing.print_networks,
+        Listed.methods: listing.print_methods,
+        Listed.data: listing.print_data,
+        Listed.networks: listing.print_networks,
     }
-    show[what](printing.make_console())
+    show[what](make_console())
 
 
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder of the four runs.")] = Path("runs/demo"),
     seed: Annotated[int, typer.Option(help="Seed of the trainings.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print results only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train four methods on drawn digits whose background gives the answer away; compare them."""
     from crossbias.demo import run_demo
 
     metrics = run_demo(out, seed=seed, progress=shown_progress(quiet=quiet))
-    console = printing.make_console()
-    printing.print_metrics(console, "method", metrics)
+    console = make_console()
+    print_metrics(console, "method", metrics)
     say(console, f"report: {out / 'report.html'}")
 
 
 def _default_folder(experiment: Experiment) -> Path:
     parts = (experiment.data, experiment.method)
-    named = [str(part.get("name", "unnamed")).partition(":") for part in parts]
-    # Of folder:PATH only the last part, else runs would lie in folders within folders.
-    names = [f"{first}-{Path(rest).name}" if colon else first for first, colon, rest in named]
+    names = [folder_name(str(part.get("name", "unnamed"))) for part in parts]
     return Path("runs") / "-".join([*names, str(experiment.train.get("seed", 0))])

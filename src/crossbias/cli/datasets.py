@@ -2,18 +2,22 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from crossbias.cli import printing
-from crossbias.cli.options import given, parsed, say
+from crossbias.audit.association import count_table, cramers_v
+from crossbias.cli.listing import print_data
+from crossbias.cli.options import Bias, Labels, Root, Target, folder_name, given, parsed
+from crossbias.cli.printing import make_console, make_table, say
 from crossbias.data.dataset import BiasedDataset
 from crossbias.experiment import Experiment
 from crossbias.progress import shown_progress
 from crossbias.runs.files import write_atomically
+
+_LARGEST = 12  # rows and columns of a table that is printed
 
 app = typer.Typer(help="List, show, check and plant data sets.", no_args_is_help=True)
 
@@ -22,16 +26,12 @@ Options = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Option of the data set."),
 ]
-Root = Annotated[Path | None, typer.Option(help="Folder of the data set's files.")]
-Bias = Annotated[str | None, typer.Option(help="The attribute that is the bias.")]
-Labels = Annotated[str | None, typer.Option(help="Table of labels, for `folder:PATH`.")]
-Target = Annotated[str | None, typer.Option(help="Column of that table to learn.")]
 
 
 @app.command(name="list")
 def list_() -> None:
     """List the data sets with their splits and options."""
-    printing.print_data(printing.make_console())
+    print_data(make_console())
 
 
 @app.command()
@@ -51,13 +51,13 @@ def show(
     """Print sizes, counts and strength of the bias; write a contact sheet."""
     from crossbias.data.inspect.sheet import contact_sheet
 
-    own = given(labels=labels, target=target, bias=bias)
-    data = _experiment(name, own, set_, root).split(split, shown_progress())
-    console = printing.make_console()
-    describe(console, data)
+    experiment = _experiment(name, set_, labels=labels, target=target, bias=bias, root=root)
+    data = experiment.split(split, shown_progress())
+    console = make_console()
+    _describe(console, data)
     if data.inputs.ndim == 2:
         return
-    path = sheet or Path(f"{data.name.replace('/', '-').replace(':', '-')}-{split}.png")
+    path = sheet or Path(f"{folder_name(data.name)}-{split}.png")
     write_atomically(path, lambda file: contact_sheet(data).save(file, format="PNG"))
     say(console, f"contact sheet: {path}")
 
@@ -74,15 +74,14 @@ def check(
     """Decode and compare everything; exit with 1 if files or published counts are wrong."""
     from crossbias.data.inspect.checking import check_source
 
-    own = given(labels=labels, target=target, bias=bias)
-    experiment = _experiment(name, own, set_, root)
+    experiment = _experiment(name, set_, labels=labels, target=target, bias=bias, root=root)
     found = check_source(
         experiment.source(),
         root=experiment.data.get("root"),
         seed=int(experiment.data.get("seed", 0)),
         progress=shown_progress(),
     )
-    console = printing.make_console()
+    console = make_console()
     for split, size in found.sizes.items():
         say(console, f"{split}: {size:,} samples")
     for text in found.warnings:
@@ -117,7 +116,7 @@ def plant(
     """
     from crossbias.data.planting.planted_folder import write_planted
 
-    experiment = _experiment(name, given(labels=labels, target=target), set_, root)
+    experiment = _experiment(name, set_, labels=labels, target=target, root=root)
     progress = shown_progress()
     images, (channels, side, _) = write_planted(
         experiment.source(),
@@ -127,7 +126,7 @@ def plant(
         rho=rho,
         seed=seed,
     )
-    console = printing.make_console()
+    console = make_console()
     say(console, f"wrote {images:,} images and labels.csv to {out}")
     say(
         console,
@@ -138,47 +137,38 @@ def plant(
     )
 
 
-def _experiment(
-    name: str, own: dict[str, str], set_: list[str] | None, root: Path | None
-) -> Experiment:
-    return Experiment(data={"name": name} | own | given(root=root and str(root)) | parsed(set_))
+def _experiment(name: str, set_: list[str] | None, **options: Any) -> Experiment:
+    return Experiment(data=given(name=name, **options) | parsed(set_))
 
 
-_LARGEST = 12  # rows and columns of a table that is printed
-
-
-def describe(console: Console, data: BiasedDataset) -> None:
+def _describe(console: Console, data: BiasedDataset) -> None:
     """Print size, hash, attributes with their association, and the target x bias table."""
-    from crossbias.audit.association import count_table, cramers_v
-
     shape = " x ".join(str(size) for size in data.inputs.shape[1:])
     say(console, f"{data.name} {data.split}: {len(data):,} samples of {shape}")
     say(console, f"hash: {data.hash}")
     for attribute in data.attributes:
-        column = data.attributes[attribute]
-        known = column >= 0
-        unknown = int((~known).sum())
-        line = f"{attribute}: {len(data.values[attribute])} values"
-        if known.any():
-            counts = count_table(
-                data.targets[known],
-                column[known],
-                (data.num_classes, len(data.values[attribute])),
-            )
-            line += f", Cramer's V with the target {float(cramers_v(counts)):.3f}"
-        line += f", {unknown:,} not known" if unknown else ""
-        say(console, line + (" (the bias)" if attribute == data.bias else ""))
+        say(console, _attribute_line(data, attribute))
     if data.bias and data.has_bias_labels:
         _print_counts(console, data)
+
+
+def _attribute_line(data: BiasedDataset, attribute: str) -> str:
+    column, values = data.attributes[attribute], len(data.values[attribute])
+    known = column >= 0
+    parts = [f"{attribute}: {values} values"]
+    if known.any():
+        counts = count_table(data.targets[known], column[known], (data.num_classes, values))
+        parts.append(f"Cramer's V with the target {float(cramers_v(counts)):.3f}")
+    if not known.all():
+        parts.append(f"{int((~known).sum()):,} not known")
+    return ", ".join(parts) + (" (the bias)" if attribute == data.bias else "")
 
 
 def _print_counts(console: Console, data: BiasedDataset) -> None:
     """The target x bias table; aligned groups carry a star."""
     assert data.bias is not None
     names = data.values[data.bias][:_LARGEST]
-    table = printing.make_table(
-        "target", *names, title=f"samples by target and {data.bias}, * aligned"
-    )
+    table = make_table("target", *names, title=f"samples by target and {data.bias}, * aligned")
     counts, aligned = data.counts().tolist(), data.alignment().tolist()
     for target, name in enumerate(data.classes[:_LARGEST]):
         cells = [

@@ -1,13 +1,16 @@
-"""``crossbias compare``: runs side by side, on the terminal or in a file."""
+"""``crossbias compare`` and ``crossbias report``: finished runs as a table or as a page."""
 
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
-from crossbias.cli import printing
+from crossbias.cli.printing import make_console, make_table, say
 from crossbias.errors import CrossbiasError
+from crossbias.runs import FORMATS, Comparison, compare_runs, grids_of, legend
 from crossbias.runs.files import write_atomically
 
 
@@ -18,6 +21,14 @@ class TableFormat(StrEnum):
     csv = "csv"
     markdown = "markdown"
     latex = "latex"
+
+
+class PageFormat(StrEnum):
+    """What a report can be."""
+
+    html = "html"
+    md = "md"
+    json = "json"
 
 
 _SUFFIXES = {".csv": TableFormat.csv, ".md": TableFormat.markdown, ".tex": TableFormat.latex}
@@ -43,8 +54,6 @@ def compare(
     ] = None,
 ) -> None:
     """Compare runs: a row a method, over its seeds, and the gain over plain training."""
-    from crossbias.runs import FORMATS, compare_runs
-
     # The shell's runs/* names files too, such as a report beside the runs.
     folders = [path for path in runs if not path.is_file()]
     comparison = compare_runs(folders, columns=metric, attribute=attribute, split=split)
@@ -55,7 +64,7 @@ def compare(
             f"or choose --format csv, markdown or latex"
         )
     if chosen is TableFormat.text:
-        printing.print_comparison(printing.make_console(), comparison)
+        _print_comparison(make_console(), comparison)
         return
     text = FORMATS[chosen](comparison)
     if output is None:
@@ -63,22 +72,6 @@ def compare(
         return
     write_atomically(output, lambda file: file.write(text.encode(errors="replace")))
     typer.echo(f"wrote {output}")
-
-
-def _table_format(output: Path | None) -> TableFormat:
-    return (
-        TableFormat.text
-        if output is None
-        else _SUFFIXES.get(output.suffix.lower(), TableFormat.text)
-    )
-
-
-class PageFormat(StrEnum):
-    """What a report can be."""
-
-    html = "html"
-    md = "md"
-    json = "json"
 
 
 def report(
@@ -103,7 +96,25 @@ def report(
     chosen = format or _page_format(output)
     output = output or Path(f"report.{chosen}")
     write_report(runs, output, format=chosen.value, audit=audit)
-    printing.make_console().print(f"wrote {output}", markup=False, highlight=False, soft_wrap=True)
+    say(make_console(), f"wrote {output}")
+
+
+def _print_comparison(console: Console, comparison: Comparison) -> None:
+    """Runs side by side, their gains over the baseline, and how to read both."""
+    for grid in grids_of(comparison):
+        table = make_table(*grid.header, title=grid.title)
+        for row in grid.rows:
+            table.add_row(*map(escape, row))
+        console.print(table)
+        console.print()
+    for line in legend(comparison):
+        say(console, line)
+
+
+def _table_format(output: Path | None) -> TableFormat:
+    """The format a file's ending names; text where it names none."""
+    ending = "" if output is None else output.suffix.lower()
+    return _SUFFIXES.get(ending, TableFormat.text)
 
 
 def _page_format(output: Path | None) -> PageFormat:
