@@ -1,36 +1,22 @@
 """``crossbias audit``: what a person types, sees, and gets told."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from crossbias.cli import main
-
-GLYPHS = ["--data", "glyphs", "--data-set", "size=100", "--data-set", "test_size=50"]
-GLYPHS += ["--data-set", "image_size=16", "--device", "cpu"]
+GLYPHS = ["--data", "glyphs", "--set", "data.size=100", "--set", "data.test_size=50"]
+GLYPHS += ["--set", "data.image_size=16", "--device", "cpu"]
 FAST = ["--permutations", "99"]
 
 
-@pytest.fixture
-def crossbias(monkeypatch, capsys, tmp_path):
-    """Type a command in an empty folder; get exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def brief(monkeypatch):
     monkeypatch.setattr("crossbias.audit.suspects.STEPS", 10)
-
-    def typed(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["crossbias", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        return int(left.value.code or 0), out, err
-
-    return typed
 
 
 def test_data_is_audited_in_one_command(crossbias):
-    code, out, err = crossbias("audit", *GLYPHS, "--data-set", "rho=0.95", *FAST, "--out", "a")
+    code, out, err = crossbias("audit", *GLYPHS, "--set", "data.rho=0.95", *FAST, "--out", "a")
     assert code == 0, err
     assert "background" in out
     assert "A strong shortcut is there to be taken." in out
@@ -63,7 +49,7 @@ def test_a_run_is_audited_with_its_data(crossbias):
         (["--run", "nothing"], "nothing/config.json does not exist"),
         (["--run", "r", "--data", "glyphs"], "--run brings its own data"),
         (["--data", "glyphs", "--split", "tset"], "has no split 'tset' (did you mean 'test'"),
-        (["--data", "glyphs", "--data-set", "rho"], "written NAME=VALUE, got 'rho'"),
+        (["--data", "glyphs", "--set", "data.rho"], "written NAME=VALUE, got 'data.rho'"),
     ],
 )
 def test_a_mistake_is_one_clear_line_and_nothing_is_written(crossbias, arguments, message):

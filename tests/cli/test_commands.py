@@ -15,23 +15,8 @@ from safetensors.torch import load_file
 from crossbias.cli import main
 from crossbias.methods import METHODS
 
-TINY = ["--data", "glyphs", "--data-set", "size=60", "--data-set", "test_size=50"]
-FAST = [*TINY, "--data-set", "image_size=16", "--device", "cpu", "--batch-size", "20"]
-
-
-@pytest.fixture
-def crossbias(monkeypatch, capsys, tmp_path):
-    """Type a command in an empty folder; get exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def typed(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["crossbias", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        return int(left.value.code or 0), out, err
-
-    return typed
+TINY = ["--data", "glyphs", "--set", "data.size=60", "--set", "data.test_size=50"]
+FAST = [*TINY, "--set", "data.image_size=16", "--device", "cpu", "--batch-size", "20"]
 
 
 def start(*arguments: str, folder: Path) -> subprocess.Popen:
@@ -99,7 +84,7 @@ def test_a_config_file_gives_the_same_run_as_options(crossbias):
     assert crossbias("train", "--config", "file.toml", "--out", "a")[0] == 0
     code, _, err = crossbias(
         "train", *FAST, "--method", "end", "--set", "alpha=2", "--network", "convnet",
-        "--network-set", "kernel=3", "--train-set", "epochs=1", "--out", "b",
+        "--set", "network.kernel=3", "--set", "train.epochs=1", "--out", "b",
     )  # fmt: skip
     assert code == 0, err
     a, b = (json.loads(Path(name, "config.json").read_text()) for name in ("a", "b"))
@@ -128,7 +113,7 @@ def test_evaluate_repeats_the_numbers_and_takes_other_data(crossbias):
     assert f"{100 * value:.1f} [" in out
     for word in ("class average", "calibration error", "equalized-odds gap", "fewer than 12"):
         assert word in out
-    code, out, _ = crossbias("evaluate", "r", "--split", "test", "--data-set", "seed=5")
+    code, out, _ = crossbias("evaluate", "r", "--split", "test", "--set", "data.seed=5")
     assert code == 0
     assert "test-biased" not in out
     assert Path("r/metrics.json").read_bytes() == before
@@ -166,11 +151,11 @@ MISTAKES = {
     "not a setting": (["--method", "end", "--set", "alpha"], "written NAME=VALUE, got 'alpha'"),
     "negative lr": (["--method", "erm", "--lr", "-1"], "lr of training must be greater than 0"),
     "batch of one": (["--method", "erm", "--batch-size", "1"], "batch normalization needs"),
-    "rho": (["--method", "erm", "--data-set", "rho=1.2"], "must be in [0, 1], got 1.2"),
+    "rho": (["--method", "erm", "--set", "data.rho=1.2"], "must be in [0, 1], got 1.2"),
     "device": (["--method", "erm", "--device", "cuda:9"], "device 'cuda:9' is not there"),
     "no method": ([], "no method is named; pass --method"),
     "no bias labels": (["--method", "end", "--bias", "none"], "bias of data set 'glyphs' must be"),
-    "augmentation": (["--method", "erm", "--train-set", "augment=filp"], "did you mean 'flip'"),
+    "augmentation": (["--method", "erm", "--set", "train.augment=filp"], "did you mean 'flip'"),
     "resume of nothing": (["--resume"], "does not exist"),
     "no such file": (["--config", "none.toml"], "cannot read none.toml"),
 }

@@ -84,8 +84,8 @@ def test_a_model_is_trained_and_judged_by_name(
     arguments = [
         "--root",
         str(small_originals),
-        "--data-set",
-        "label_noise=0.1",
+        "--set",
+        "data.label_noise=0.1",
         "--network",
         "mlp",
     ]

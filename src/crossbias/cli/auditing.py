@@ -10,7 +10,17 @@ from rich.table import Table
 
 from crossbias.audit import audit as examine
 from crossbias.audit.findings import Audit, check_folder
-from crossbias.cli.options import Bias, Labels, Quiet, Root, Target, folder_name, given, parsed
+from crossbias.cli.options import (
+    Bias,
+    DataSettings,
+    Labels,
+    Quiet,
+    Root,
+    Target,
+    data_settings,
+    folder_name,
+    given,
+)
 from crossbias.cli.printing import make_console, make_table, say
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
@@ -26,9 +36,7 @@ def audit(
     target: Target = None,
     bias: Bias = None,
     split: Annotated[str, typer.Option(help="Split whose data is audited.")] = "train",
-    data_set: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the data set.")
-    ] = None,
+    set_: DataSettings = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file whose [data] names the data set.")
     ] = None,
@@ -47,7 +55,7 @@ def audit(
     start = Experiment.from_toml(config) if config else Experiment()
     experiment, network = (start, None) if run is None else load_trained(run)
     options = given(name=data, labels=labels, target=target, bias=bias, root=root)
-    experiment = experiment.updated(data=options | parsed(data_set))
+    experiment = experiment.updated(data=options | data_settings(set_))
     source = experiment.source()
     folder = out or Path("audits") / (run.name if run else folder_name(source.name))
     check_folder(folder)

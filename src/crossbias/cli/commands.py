@@ -9,7 +9,19 @@ from typer.core import TyperGroup
 
 from crossbias.cli import datasets, listing
 from crossbias.cli.auditing import audit
-from crossbias.cli.options import Bias, Labels, Quiet, Root, Target, folder_name, given, parsed
+from crossbias.cli.options import (
+    TABLES,
+    Bias,
+    DataSettings,
+    Labels,
+    Quiet,
+    Root,
+    Target,
+    data_settings,
+    folder_name,
+    given,
+    settings,
+)
 from crossbias.cli.printing import make_console, print_details, print_metrics, say
 from crossbias.cli.results import compare, report
 from crossbias.errors import CrossbiasError
@@ -70,17 +82,7 @@ def train(
     bias: Bias = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Hyper-parameter of the method."),
-    ] = None,
-    data_set: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the data set.")
-    ] = None,
-    network_set: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the network.")
-    ] = None,
-    train_set: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Any setting of the training, see the docs."),
+        typer.Option("--set", metavar="[TABLE.]NAME=VALUE", help="Setting of a table."),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with [method], [data], [network], [train].")
@@ -100,14 +102,14 @@ def train(
         raise CrossbiasError("--resume needs the folder of the run: --out runs/NAME")
     start = Experiment.from_run(out) if resume and out else Experiment()
     start = Experiment.from_toml(config) if config else start
-    data_options = given(name=data, labels=labels, target=target, bias=bias, root=root)
-    options = given(epochs=epochs, batch_size=batch_size, lr=lr, seed=seed, device=device)
-    experiment = start.updated(
-        method=given(name=method) | parsed(set_),
-        data=data_options | parsed(data_set),
-        network=given(name=network) | parsed(network_set),
-        train=options | parsed(train_set),
-    )
+    options = {
+        "method": given(name=method),
+        "data": given(name=data, labels=labels, target=target, bias=bias, root=root),
+        "network": given(name=network),
+        "train": given(epochs=epochs, batch_size=batch_size, lr=lr, seed=seed, device=device),
+    }
+    further = settings(set_)
+    experiment = start.updated(**{table: options[table] | further[table] for table in TABLES})
     folder = out or _default_folder(experiment)
     result = experiment.run(folder, resume=resume, progress=shown_progress(quiet=quiet))
     console = make_console()
@@ -125,15 +127,13 @@ def evaluate(
     data: Annotated[
         str | None, typer.Option(help="Another data set with the same classes.")
     ] = None,
-    data_set: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the data set.")
-    ] = None,
+    set_: DataSettings = None,
 ) -> None:
     """Judge the model of a run again, on the same or on other data; the run is not changed."""
     from crossbias.train.evaluation import evaluate as judge
 
     trained, network = load_trained(run)
-    experiment = trained.updated(data=given(name=data) | parsed(data_set))
+    experiment = trained.updated(data=given(name=data) | data_settings(set_))
     training = trained.split("train")
     splits = split or list(experiment.source().test_splits)
     progress = shown_progress()

@@ -10,7 +10,16 @@ from rich.markup import escape
 
 from crossbias.audit.association import count_table, cramers_v
 from crossbias.cli.listing import print_data
-from crossbias.cli.options import Bias, Labels, Root, Target, folder_name, given, parsed
+from crossbias.cli.options import (
+    Bias,
+    DataSettings,
+    Labels,
+    Root,
+    Target,
+    data_settings,
+    folder_name,
+    given,
+)
 from crossbias.cli.printing import make_console, make_table, say
 from crossbias.data.dataset import BiasedDataset
 from crossbias.experiment import Experiment
@@ -22,10 +31,6 @@ _LARGEST = 12  # rows and columns of a table that is printed
 app = typer.Typer(help="List, show, check and plant data sets.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="Data set, as in `crossbias data list`.")]
-Options = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Option of the data set."),
-]
 
 
 @app.command(name="list")
@@ -41,7 +46,7 @@ def show(
     labels: Labels = None,
     target: Target = None,
     bias: Bias = None,
-    set_: Options = None,
+    set_: DataSettings = None,
     root: Root = None,
     sheet: Annotated[
         Path | None,
@@ -68,7 +73,7 @@ def check(
     labels: Labels = None,
     target: Target = None,
     bias: Bias = None,
-    set_: Options = None,
+    set_: DataSettings = None,
     root: Root = None,
 ) -> None:
     """Decode and compare everything; exit with 1 if files or published counts are wrong."""
@@ -106,7 +111,7 @@ def plant(
     seed: Annotated[int, typer.Option(help="Decides which images conflict.")] = 0,
     labels: Labels = None,
     target: Target = None,
-    set_: Options = None,
+    set_: DataSettings = None,
     root: Root = None,
 ) -> None:
     """Write the images with a planted shortcut, as a folder that `--data folder:OUT` reads.
@@ -132,13 +137,13 @@ def plant(
         console,
         f"next: crossbias train --data {shlex.quote(f'folder:{out}')} "
         f"--labels {shlex.quote(str(out / 'labels.csv'))} --target target --bias {cue} "
-        f"--data-set size={side}"
-        f"{' --data-set channels=1' if channels == 1 else ''} --method erm",
+        f"--set data.size={side}"
+        f"{' --set data.channels=1' if channels == 1 else ''} --method erm",
     )
 
 
 def _experiment(name: str, set_: list[str] | None, **options: Any) -> Experiment:
-    return Experiment(data=given(name=name, **options) | parsed(set_))
+    return Experiment(data=given(name=name, **options) | data_settings(set_))
 
 
 def _describe(console: Console, data: BiasedDataset) -> None:
