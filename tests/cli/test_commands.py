@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,29 @@ def test_list_shows_names_and_defaults(crossbias, what):
     }
     for word in expected[what]:
         assert word in out
+
+
+def test_methods_are_grouped_by_what_they_need_to_know(crossbias):
+    out = crossbias("list", "methods")[1]
+    order = ["none", "kind of bias", "bias labels"]
+    rows = [line for line in out.splitlines() if line.startswith(tuple(order))]
+    needs = [next(need for need in order if row.startswith(need)) for row in rows]
+    assert needs == sorted(needs, key=order.index)
+    named = {row.removeprefix(need).split()[0] for row, need in zip(rows, needs, strict=True)}
+    assert named == set(METHODS)
+    assert next(row for row in rows if " end " in row).startswith("bias labels")
+
+
+@pytest.mark.parametrize(("found", "printed"), [("0.1.0", "0.1.0"), (None, "source")])
+def test_version(crossbias, monkeypatch, found, printed):
+    def version(name: str) -> str:
+        if found is None:
+            raise PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr("crossbias.train.environment.version", version)
+    assert crossbias("--version") == (0, f"crossbias {printed}\n", "")
+    assert "--version" in crossbias("--help")[1]
 
 
 MISTAKES = {

@@ -27,6 +27,7 @@ from crossbias.cli.results import compare, report
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
 from crossbias.progress import shown_progress
+from crossbias.train.environment import crossbias_version
 
 ORDER = ("demo", "data", "audit", "train", "evaluate", "compare", "report", "list")
 
@@ -61,9 +62,23 @@ class Listed(StrEnum):
     networks = "networks"
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"crossbias {crossbias_version()}")
+        raise typer.Exit
+
+
 @app.callback()
 def everything(
-    debug: Annotated[bool, typer.Option(help="Show tracebacks of errors.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error, for a bug report.")
+    ] = False,
 ) -> None:
     """Classifiers that learned a shortcut: train without it, prove it is gone, show it."""
 
