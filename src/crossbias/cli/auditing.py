@@ -24,6 +24,7 @@ from crossbias.cli.options import (
 from crossbias.cli.printing import make_console, make_table, say
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
+from crossbias.formatting import DASH, percent
 from crossbias.progress import shown_progress
 
 
@@ -96,16 +97,16 @@ def _print_audit(console: Console, found: Audit) -> None:
 
 def _attributes(found: Audit) -> Table:
     table = make_table(
-        "attribute", "Cramer's V [95 %]", "predicts", "majority", "p", "smallest group"
+        "attribute", "Cramer's V [95%]", "predicts", "majority", "p", "smallest group"
     )
     for row in found.attributes:
         v, accuracy = row.cramers_v, row.accuracy
-        smallest = "{} / {}: {}".format(*row.smallest[0]) if row.smallest else "-"
+        smallest = "{} / {}: {}".format(*row.smallest[0]) if row.smallest else DASH
         table.add_row(
             escape(row.name),
-            escape(f"{v.value:.2f} [{v.low:.2f}, {v.high:.2f}]") if v else "-",
-            _percent(accuracy and accuracy.value),
-            _percent(row.majority),
+            escape(f"{v.value:.2f} [{v.low:.2f}, {v.high:.2f}]") if v else DASH,
+            percent(accuracy and accuracy.value),
+            percent(row.majority),
             _p(row.p_corrected),
             escape(smallest),
         )
@@ -116,7 +117,7 @@ def _cues(found: Audit) -> Table:
     table = make_table("cue alone", "balanced accuracy", "chance", "accuracy", "majority", "p")
     for row in found.cues:
         shares = (row.balanced_accuracy, row.chance, row.accuracy, row.majority)
-        table.add_row(row.name, *map(_percent, shares), _p(row.p_corrected))
+        table.add_row(row.name, *map(percent, shares), _p(row.p_corrected))
     return table
 
 
@@ -125,16 +126,12 @@ def _model(found: Audit) -> Table:
     assert found.model is not None
     for feature in found.model.features:
         name = escape(f"features tell {feature.attribute}")
-        table.add_row(name, _percent(feature.balanced_accuracy), _percent(feature.control))
+        table.add_row(name, percent(feature.balanced_accuracy), percent(feature.control))
     for flip in found.model.flips:
-        table.add_row(f"answers flip, {flip.change}", _percent(flip.rate.value), "0 %")
-    table.add_row("confident errors", _percent(found.model.overall_errors.value), "0 %")
+        table.add_row(f"answers flip, {flip.change}", percent(flip.rate.value), "0%")
+    table.add_row("confident errors", percent(found.model.overall_errors.value), "0%")
     return table
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f} %"
-
-
 def _p(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return DASH if value is None else f"{value:.3f}"

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from crossbias.formatting import DASH, percent, percent_range, percent_with_range
 from crossbias.verify import Estimate, Metrics, mean_over_corrupted_splits, rates_by_source
 
 _WIDTH = 120
@@ -40,28 +41,28 @@ def say(console: Console, text: str) -> None:
 
 def print_metrics(console: Console, what: str, rows: Mapping[str, Metrics]) -> None:
     """Accuracies with their intervals, one row a split or a run and, in turn, each attribute."""
-    table = make_table(what, *_COLUMNS, title="accuracy in % [95 % interval]")
+    table = make_table(what, *_COLUMNS, title="accuracy in % [95% interval]")
     for name, metrics in rows.items():
-        table.add_row(escape(name), *map(escape, _cells(metrics)))
-        for label, other in _by_attribute(name, metrics).items():
-            table.add_row(escape(label), *map(escape, _cells(other)))
+        for label, each in _with_attributes(name, metrics).items():
+            table.add_row(escape(label), *_accuracies(each))
     console.print(table)
     for name, metrics in rows.items():
         if metrics.warning:
             say(console, f"{name}: {metrics.warning}")
     corrupted = mean_over_corrupted_splits({name: row.overall for name, row in rows.items()})
     if corrupted.n:
-        say(console, f"mean corruption accuracy: {_percent(corrupted)}")
+        limits = percent_range(corrupted.low, corrupted.high)
+        say(console, f"mean corruption accuracy: {percent(corrupted.value)} ({limits})")
 
 
 def print_details(console: Console, rows: Mapping[str, Metrics]) -> None:
     """What goes beyond accuracies: class average, calibration and gaps, split by split."""
-    table = make_table("split", *_DETAILS, title="\nin % [95 % interval]")
+    table = make_table("split", *_DETAILS, title="\nin % [95% interval]")
     for name, metrics in rows.items():
-        for label, each in {name: metrics, **_by_attribute(name, metrics)}.items():
+        for label, each in _with_attributes(name, metrics).items():
             gaps = (each.demographic_parity, each.equalized_odds)
             cells = (each.class_averaged, each.calibration, *gaps)
-            table.add_row(escape(label), *map(_escaped, cells))
+            table.add_row(escape(label), *map(_cell, cells))
     console.print(table)
     if all(len(metrics.classes) == 2 for metrics in rows.values()):
         _print_rates(console, rows)
@@ -70,28 +71,26 @@ def print_details(console: Console, rows: Mapping[str, Metrics]) -> None:
 def _print_rates(console: Console, rows: Mapping[str, Metrics]) -> None:
     """Of two classes, the second being the positive one, the rates of each bias value."""
     names = ("true positive", "true negative", "balanced accuracy")
-    table = make_table("split", "bias", *names, title="\nrates in % [95 % interval]")
+    table = make_table("split", "bias", *names, title="\nrates in % [95% interval]")
     for name, metrics in rows.items():
         for rates in rates_by_source(metrics.cells):
-            table.add_row(escape(name), escape(rates.source), *map(_escaped, rates[1:]))
+            table.add_row(escape(name), escape(rates.source), *map(_cell, rates[1:]))
     console.print(table)
 
 
-def _by_attribute(name: str, metrics: Metrics) -> dict[str, Metrics]:
-    return {f"{name}, by {attribute}": each for attribute, each in metrics.attributes.items()}
+def _with_attributes(name: str, metrics: Metrics) -> dict[str, Metrics]:
+    """The metrics by the bias, then those by every other attribute."""
+    others = {f"{name}, by {attribute}": each for attribute, each in metrics.attributes.items()}
+    return {name: metrics, **others}
 
 
-def _escaped(estimate: Estimate | None) -> str:
-    return escape(_percent(estimate))
-
-
-def _cells(metrics: Metrics) -> list[str]:
+def _accuracies(metrics: Metrics) -> list[str]:
     worst = metrics.worst_group
     estimates = [metrics.overall, metrics.aligned, metrics.conflicting, metrics.unbiased]
-    return [_percent(estimate) for estimate in [*estimates, worst and worst.accuracy]]
+    return [_cell(estimate) for estimate in [*estimates, worst and worst.accuracy]]
 
 
-def _percent(estimate: Estimate | None) -> str:
+def _cell(estimate: Estimate | None) -> str:
     if estimate is None or not estimate.n:
-        return "-"
-    return f"{100 * estimate.value:.1f} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+        return DASH
+    return escape(percent_with_range(estimate.value, estimate.low, estimate.high))
