@@ -19,10 +19,11 @@ def test_data_is_audited_in_one_command(crossbias):
     code, out, err = crossbias("audit", *GLYPHS, "--set", "data.rho=0.95", *FAST, "--out", "a")
     assert code == 0, err
     assert "background" in out
-    assert "A strong shortcut is there to be taken." in out
     assert "Not tested:" in out
     assert "probing color" in err
     kept = json.loads(Path("a/audit.json").read_text())
+    assert kept["verdict"]["sentence"] in out
+    assert kept["verdict"]["findings"][0]["strength"] == "strong"
     assert kept["cues"][2]["name"] == "color"
     assert Path("a", kept["pictures"][0]["file"]).exists()
 
@@ -34,7 +35,7 @@ def test_a_run_is_audited_with_its_data(crossbias):
     code, out, err = crossbias("audit", "--run", "r", *FAST, "--device", "cpu", "--quiet")
     assert code == 0, err
     assert err == ""
-    assert "features tell background" in out
+    assert "features reveal background" in out
     assert "audit: audits/r" in out
     model = json.loads(Path("audits/r/audit.json").read_text())["model"]
     assert (model["name"], model["split"]) == ("r", "test")
@@ -47,7 +48,7 @@ def test_a_run_is_audited_with_its_data(crossbias):
         (["--data", "glyph"], "did you mean 'glyphs'"),
         ([], "no data set is named; pass --data"),
         (["--run", "nothing"], "nothing/config.json does not exist"),
-        (["--run", "r", "--data", "glyphs"], "--run brings its own data"),
+        (["--run", "r", "--data", "glyphs"], "--run already names the data"),
         (["--data", "glyphs", "--split", "tset"], "has no split 'tset' (did you mean 'test'"),
         (["--data", "glyphs", "--set", "data.rho"], "written NAME=VALUE, got 'data.rho'"),
     ],

@@ -254,14 +254,14 @@ def test_the_demo_can_be_interrupted_continued_and_repeated(crossbias, monkeypat
     assert not Path("d/end/done").exists()
     code, out, err = crossbias("demo", "--out", "d")
     assert code == 0, err
-    assert "finished already" in err
+    assert "already finished" in err
     assert "resuming final after epoch 0, step 2" in err
     assert "report: d/report.html" in out
     assert Path("d/report.html").exists()
     assert crossbias("demo", "--out", "d")[1] == out
     code, _, err = crossbias("demo", "--out", "d", "--seed", "1")
     assert code == 2
-    assert "holds the demo of another seed" in err
+    assert "d/erm holds a demo with seed 0, not 1; choose another folder" in err
 
 
 LONG = [*FAST, "--method", "pgd", "--epochs", "30"]

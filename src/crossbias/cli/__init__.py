@@ -1,4 +1,4 @@
-"""The command line: ``crossbias demo``, ``data``, ``audit``, ``train``, and so on."""
+"""The command line, ``crossbias COMMAND``."""
 
 import sys
 
@@ -11,7 +11,7 @@ __all__ = ["app", "main"]
 
 
 def main() -> None:
-    """Run the command line; a person's mistake is one line on standard error, not a traceback."""
+    """Run the command line. A user's mistake prints one line on standard error, no traceback."""
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
     try:

@@ -1,4 +1,4 @@
-"""``crossbias audit``: would a shortcut alone solve this task, and does a model follow one?"""
+"""``crossbias audit``: would a shortcut alone solve the task, and does a model follow one?"""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +13,7 @@ from crossbias.audit.findings import Audit, check_folder
 from crossbias.cli.options import (
     Bias,
     DataSettings,
+    Device,
     Labels,
     Quiet,
     Root,
@@ -29,30 +30,41 @@ from crossbias.progress import shown_progress
 
 
 def audit(
-    data: Annotated[str | None, typer.Option(help="Data set, as in `crossbias list data`.")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="A name from `crossbias list data`, or folder:PATH for your own images."),
+    ] = None,
     run: Annotated[
-        Path | None, typer.Option(help="Folder of a finished run: audit its model and its data.")
+        Path | None,
+        typer.Option(help="Folder of a finished run: audit its model together with its data."),
     ] = None,
     labels: Labels = None,
     target: Target = None,
     bias: Bias = None,
-    split: Annotated[str, typer.Option(help="Split whose data is audited.")] = "train",
+    split: Annotated[str, typer.Option(help="Split to audit.")] = "train",
     set_: DataSettings = None,
     config: Annotated[
-        Path | None, typer.Option(help="TOML file whose [data] names the data set.")
+        Path | None, typer.Option(help="TOML file whose table [data] names the data set.")
     ] = None,
     root: Root = None,
     permutations: Annotated[
-        int, typer.Option(min=99, help="Shuffles of the labels behind each p-value.")
+        int, typer.Option(min=99, help="Number of label shuffles behind each p-value.")
     ] = 999,
     seed: Annotated[int, typer.Option(help="Seed of everything random in the audit.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
-    out: Annotated[Path | None, typer.Option(help="Folder of audit.json and pictures.")] = None,
+    device: Device = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for audit.json and pictures.", show_default="audits/NAME"),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Ask whether a shortcut alone would solve a task, and whether a trained model follows one."""
+    """Test whether a shortcut alone would solve the task.
+
+    With --run, also test whether a trained model follows one. Prints the findings and a verdict,
+    and writes audit.json and pictures to --out.
+    """
     if run is not None and (data is not None or config is not None):
-        raise CrossbiasError("--run brings its own data; leave --data and --config out")
+        raise CrossbiasError("--run already names the data; leave out --data and --config")
     start = Experiment.from_toml(config) if config else Experiment()
     experiment, network = (start, None) if run is None else load_trained(run)
     options = given(name=data, labels=labels, target=target, bias=bias, root=root)
@@ -70,7 +82,7 @@ def audit(
         judged=None if network is None else experiment.split(judged),
         permutations=permutations,
         seed=seed,
-        device=device,
+        device=device or "auto",
         progress=progress,
     )
     found.write(folder)
@@ -80,7 +92,7 @@ def audit(
 
 
 def _print_audit(console: Console, found: Audit) -> None:
-    """The tables of an audit and its verdict in words."""
+    """Print the tables of an audit and its verdict in words."""
     if found.attributes:
         console.print(_attributes(found))
     if found.cues:
@@ -97,7 +109,7 @@ def _print_audit(console: Console, found: Audit) -> None:
 
 def _attributes(found: Audit) -> Table:
     table = make_table(
-        "attribute", "Cramer's V [95%]", "predicts", "majority", "p", "smallest group"
+        "attribute alone", "Cramer's V [95%]", "accuracy", "majority", "p", "smallest group"
     )
     for row in found.attributes:
         v, accuracy = row.cramers_v, row.accuracy
@@ -125,7 +137,7 @@ def _model(found: Audit) -> Table:
     table = make_table("model", "value", "compared with")
     assert found.model is not None
     for feature in found.model.features:
-        name = escape(f"features tell {feature.attribute}")
+        name = escape(f"features reveal {feature.attribute}")
         table.add_row(name, percent(feature.balanced_accuracy), percent(feature.control))
     for flip in found.model.flips:
         table.add_row(f"answers flip, {flip.change}", percent(flip.rate.value), "0%")

@@ -1,4 +1,4 @@
-"""``crossbias data list | show | check | plant``: what a data set holds, before any training."""
+"""``crossbias data``: look at a data set, check it, or plant a shortcut in it."""
 
 import shlex
 from pathlib import Path
@@ -23,14 +23,23 @@ from crossbias.cli.options import (
 from crossbias.cli.printing import make_console, make_table, say
 from crossbias.data.dataset import BiasedDataset
 from crossbias.experiment import Experiment
+from crossbias.parameters import convert
 from crossbias.progress import shown_progress
 from crossbias.runs.files import write_atomically
 
-_LARGEST = 12  # rows and columns of a table that is printed
+_LARGEST = 12  # rows and columns of the printed table
 
-app = typer.Typer(help="List, show, check and plant data sets.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, show and check data sets, or plant a shortcut in one.", no_args_is_help=True
+)
 
-Name = Annotated[str, typer.Argument(help="Data set, as in `crossbias data list`.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="A name from `crossbias data list`, or folder:PATH for your own images.",
+    ),
+]
 
 
 @app.command(name="list")
@@ -42,7 +51,7 @@ def list_() -> None:
 @app.command()
 def show(
     name: Name,
-    split: Annotated[str, typer.Option(help="Split.")] = "train",
+    split: Annotated[str, typer.Option(help="Split to show.")] = "train",
     labels: Labels = None,
     target: Target = None,
     bias: Bias = None,
@@ -50,10 +59,14 @@ def show(
     root: Root = None,
     sheet: Annotated[
         Path | None,
-        typer.Option(help="PNG file for the contact sheet; NAME-SPLIT.png if not given."),
+        typer.Option(help="PNG file for the contact sheet.", show_default="NAME-SPLIT.png"),
     ] = None,
 ) -> None:
-    """Print sizes, counts and strength of the bias; write a contact sheet."""
+    """Show what a split of a data set holds.
+
+    Prints its size, how strongly each attribute is associated with the target, and the samples of
+    each (target, bias) group. Writes a contact sheet of images to --sheet.
+    """
     from crossbias.data.inspect.sheet import contact_sheet
 
     experiment = _experiment(name, set_, labels=labels, target=target, bias=bias, root=root)
@@ -76,14 +89,18 @@ def check(
     set_: DataSettings = None,
     root: Root = None,
 ) -> None:
-    """Decode and compare everything; exit with 1 if files or published counts are wrong."""
+    """Check every sample of a data set.
+
+    Reads every file, looks for copies in several splits and compares counts with the published
+    ones. Prints errors and warnings. The exit code is 1 if there are errors.
+    """
     from crossbias.data.inspect.checking import check_source
 
     experiment = _experiment(name, set_, labels=labels, target=target, bias=bias, root=root)
     found = check_source(
         experiment.source(),
         root=experiment.data.get("root"),
-        seed=int(experiment.data.get("seed", 0)),
+        seed=convert(experiment.data.get("seed", 0), int, "seed of the data"),
         progress=shown_progress(),
     )
     console = make_console()
@@ -105,19 +122,27 @@ def check(
 @app.command()
 def plant(
     name: Name,
-    out: Annotated[Path, typer.Option(help="Folder to make; must not exist.")],
-    cue: Annotated[str, typer.Option(help="color, watermark, brightness, texture or patch.")],
-    rho: Annotated[float, typer.Option(help="Fraction of a class with its own cue.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Decides which images conflict.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder to create. It must not exist yet.")],
+    cue: Annotated[
+        str,
+        typer.Option(help="What to plant: color, watermark, brightness, texture or patch."),
+    ],
+    rho: Annotated[
+        float, typer.Option(help="Fraction of each class that gets the cue of that class.")
+    ] = 0.95,
+    seed: Annotated[
+        int, typer.Option(help="Seed that decides which images get the cue of another class.")
+    ] = 0,
     labels: Labels = None,
     target: Target = None,
     set_: DataSettings = None,
     root: Root = None,
 ) -> None:
-    """Write the images with a planted shortcut, as a folder that `--data folder:OUT` reads.
+    """Copy a data set with a shortcut planted in its images.
 
-    The training and validation splits carry the cue with rho; in every test split each value of
-    it is equally frequent, so that it is useless there.
+    In the training and validation splits the cue matches the class in a fraction rho of the images.
+    In test splits every class has every cue equally often, so that the cue does not help there.
+    Writes images and labels.csv to --out and prints the command that trains on them.
     """
     from crossbias.data.planting.planted_folder import write_planted
 
@@ -147,7 +172,7 @@ def _experiment(name: str, set_: list[str] | None, **options: Any) -> Experiment
 
 
 def _describe(console: Console, data: BiasedDataset) -> None:
-    """Print size, hash, attributes with their association, and the target x bias table."""
+    """Print size, hash, attributes with their association, and the samples of each group."""
     shape = " x ".join(str(size) for size in data.inputs.shape[1:])
     say(console, f"{data.name} {data.split}: {len(data):,} samples of {shape}")
     say(console, f"hash: {data.hash}")
@@ -170,10 +195,10 @@ def _attribute_line(data: BiasedDataset, attribute: str) -> str:
 
 
 def _print_counts(console: Console, data: BiasedDataset) -> None:
-    """The target x bias table; aligned groups carry a star."""
+    """Print the number of samples by target and bias; aligned groups carry a star."""
     assert data.bias is not None
     names = data.values[data.bias][:_LARGEST]
-    table = make_table("target", *names, title=f"samples by target and {data.bias}, * aligned")
+    table = make_table("target", *names, title=f"samples by target and {data.bias} (* aligned)")
     counts, aligned = data.counts().tolist(), data.alignment().tolist()
     for target, name in enumerate(data.classes[:_LARGEST]):
         cells = [
@@ -185,5 +210,6 @@ def _print_counts(console: Console, data: BiasedDataset) -> None:
     if max(data.num_classes, data.num_biases) > _LARGEST:
         say(
             console,
-            f"(the first {_LARGEST} of {data.num_classes} classes, {data.num_biases} values)",
+            f"(only the first {_LARGEST} of {data.num_classes} classes and "
+            f"{data.num_biases} values are shown)",
         )

@@ -15,17 +15,31 @@ TABLES: Final = ("method", "data", "network", "train")
 
 _FORMER: Final = {f"--{table}-set": table for table in ("data", "network", "train")}
 
-Labels = Annotated[str | None, typer.Option(help="Table of labels, for `folder:PATH`.")]
-Target = Annotated[str | None, typer.Option(help="Column of that table to learn.")]
-Bias = Annotated[
-    str | None, typer.Option(help="The attribute that is the bias; several with commas.")
+Labels = Annotated[
+    str | None,
+    typer.Option(help="Table of labels (CSV, TSV or Parquet) for the images in folder:PATH."),
 ]
-Root = Annotated[Path | None, typer.Option(help="Folder of the data set's files.")]
+Target = Annotated[str | None, typer.Option(help="Column or attribute to predict.")]
+Bias = Annotated[
+    str | None,
+    typer.Option(help="Column or attribute that is the bias. Join several columns with commas."),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(help="Folder that holds the data sets.", show_default="$CROSSBIAS_DATA"),
+]
 DataSettings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Option of the data set; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Option of the data set, such as rho=.99 or seed=1. May be repeated.",
+    ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print results only.")]
+Device = Annotated[
+    str | None, typer.Option(help="cpu, cuda, cuda:1, mps or auto.", show_default="auto")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print the results only, no progress.")]
 
 
 def given(**values: Any) -> dict[str, Any]:

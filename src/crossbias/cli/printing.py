@@ -15,13 +15,13 @@ _COLUMNS = ("overall", "aligned", "conflicting", "unbiased", "worst group")
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console; wide enough for the tables where the output is not a terminal."""
+    """A console that is wide enough for the tables where the output is not a terminal."""
     console = Console(stderr=stderr)
     return console if console.is_terminal else Console(stderr=stderr, width=_WIDTH)
 
 
 def make_table(*columns: str, title: str | None = None) -> Table:
-    """An empty table in the style of all of them."""
+    """An empty table in the common style."""
     table = Table(
         title=title and escape(title),
         title_justify="left",
@@ -35,12 +35,18 @@ def make_table(*columns: str, title: str | None = None) -> Table:
 
 
 def say(console: Console, text: str) -> None:
-    """Print text as it is."""
+    """Print text as it is, without markup, colors or line breaks."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_metrics(console: Console, what: str, rows: Mapping[str, Metrics]) -> None:
-    """Accuracies with their intervals, one row a split or a run and, in turn, each attribute."""
+    """Print accuracies with intervals: a row for each name, then one for each attribute.
+
+    Args:
+        console: Where to print.
+        what: What the names are, such as ``split``.
+        rows: Metrics by name.
+    """
     table = make_table(what, *_COLUMNS, title="accuracy in % [95% interval]")
     for name, metrics in rows.items():
         for label, each in _with_attributes(name, metrics).items():
@@ -56,7 +62,7 @@ def print_metrics(console: Console, what: str, rows: Mapping[str, Metrics]) -> N
 
 
 def print_details(console: Console, rows: Mapping[str, Metrics]) -> None:
-    """What goes beyond accuracies: class average, calibration and gaps, split by split."""
+    """Print class average, calibration and gaps of each split, and rates of two classes."""
     table = make_table("split", *_DETAILS, title="\nin % [95% interval]")
     for name, metrics in rows.items():
         for label, each in _with_attributes(name, metrics).items():
@@ -69,7 +75,7 @@ def print_details(console: Console, rows: Mapping[str, Metrics]) -> None:
 
 
 def _print_rates(console: Console, rows: Mapping[str, Metrics]) -> None:
-    """Of two classes, the second being the positive one, the rates of each bias value."""
+    """Print the rates of each bias value; the second of the two classes is the positive one."""
     names = ("true positive", "true negative", "balanced accuracy")
     table = make_table("split", "bias", *names, title="\nrates in % [95% interval]")
     for name, metrics in rows.items():
