@@ -21,9 +21,10 @@ FAST = [*TINY, "--set", "data.image_size=16", "--device", "cpu", "--batch-size",
 
 
 def start(*arguments: str, folder: Path) -> subprocess.Popen:
-    code = "from crossbias.cli import main; main()"
+    program = folder / "program.py"  # a file, since several processes start it again
+    program.write_text("from crossbias.cli import main; main()")
     return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
+        [sys.executable, str(program), *arguments],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -262,6 +263,14 @@ def test_the_demo_can_be_interrupted_continued_and_repeated(crossbias, monkeypat
     code, _, err = crossbias("demo", "--out", "d", "--seed", "1")
     assert code == 2
     assert "d/erm holds a demo with seed 0, not 1; choose another folder" in err
+
+
+def test_of_two_processes_one_prints_the_results(tmp_path):
+    settings = ["--epochs", "1", "--set", "train.processes=2", "--quiet"]
+    process = start("train", *FAST, "--method", "erm", *settings, "--out", "run", folder=tmp_path)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert out.count("run: run\n") == out.count("accuracy in %") == 1
 
 
 LONG = [*FAST, "--method", "pgd", "--epochs", "30"]

@@ -161,6 +161,8 @@ def train(
     experiment = start.updated(**{table: options[table] | further[table] for table in TABLES})
     folder = out or _default_folder(experiment)
     result = experiment.run(folder, resume=resume, progress=shown_progress(quiet=quiet))
+    if result.folder is None:  # of several processes, the one that has the folder prints
+        return
     console = make_console()
     print_metrics(console, "split", result.metrics)
     say(console, f"run: {folder}")
