@@ -24,7 +24,7 @@ for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 100):
     features = body(images)
     logits = head(features)
 
-    # EnD: push samples with the same bias apart; pull a class's samples of different biases together.
+    # EnD: samples with the same bias apart, samples of a class with different biases together.
     disentangling, entangling = end_terms(features, target, bias, variant="released")
     # ReBias: make the features independent of those of a network that sees only color.
     dependence = hsic(features, color_only(images).detach())
