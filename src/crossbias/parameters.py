@@ -152,7 +152,7 @@ def describe(annotation: Any) -> str:
     """An annotation in words, for error messages.
 
     >>> describe(float | None), describe(Literal["a", "b"]), describe(tuple[float, ...])
-    ('number or none', "one of 'a', 'b'", 'list of number')
+    ('a number or none', "one of 'a', 'b'", 'a list, each entry a number')
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -163,10 +163,10 @@ def describe(annotation: Any) -> str:
     if origin is Literal:
         return "one of " + ", ".join(repr(argument) for argument in arguments)
     if origin is tuple:
-        return f"list of {describe(arguments[0])}"
+        return f"a list, each entry {describe(arguments[0])}"
     words: dict[Any, str] = {
-        float: "number",
-        int: "whole number",
+        float: "a number",
+        int: "a whole number",
         bool: "true or false",
         str: "text",
     }

@@ -172,7 +172,7 @@ MISTAKES = {
     "unknown data": (["--data", "glyph", "--method", "erm"], "did you mean 'glyphs'?"),
     "unknown network": (["--method", "erm", "--network", "convne"], "did you mean 'convnet'"),
     "unknown hyper-parameter": (["--method", "end", "--set", "aplha=1"], "did you mean 'alpha'?"),
-    "wrong type": (["--method", "end", "--set", "alpha=big"], "must be number, got 'big'"),
+    "wrong type": (["--method", "end", "--set", "alpha=big"], "must be a number, got 'big'"),
     "not a setting": (["--method", "end", "--set", "alpha"], "written NAME=VALUE, got 'alpha'"),
     "negative lr": (["--method", "erm", "--lr", "-1"], "lr of training must be greater than 0"),
     "batch of one": (["--method", "erm", "--batch-size", "1"], "batch normalization needs"),
