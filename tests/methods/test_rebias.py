@@ -203,7 +203,7 @@ def test_several_networks_with_median_widths_resume_to_the_same_bits(
     ("values", "message"),
     [
         ({"sigma": (1.0, 1.0, 1.0)}, "3 numbers for 2 networks; give one for f and one for each"),
-        ({"sigma": -1.0}, "sigma of ReBias must be number greater than 0 or one of 'median'"),
+        ({"sigma": -1.0}, "sigma of ReBias must be a number greater than 0 or one of 'median'"),
         ({"biased": ()}, "names no network"),
     ],
 )
