@@ -1,6 +1,6 @@
 """Train a de-biasing method on your own torch model with one call.
 
-Run it: python examples/fit.py
+Run it with: python examples/fit.py [STEPS]
 """
 
 import sys
@@ -11,12 +11,12 @@ import crossbias
 from crossbias.data import load
 from crossbias.methods import EnD
 
-# 28-pixel digits whose background color gives 95 % of the answers away.
+# Digits of 28 x 28 pixels. In 95% of the training images the background color gives the digit away.
 train = load("glyphs", "train", rho=0.95)
 validation = load("glyphs", "validation", rho=0.95)
-test = load("glyphs", "test")  # here the color says nothing
+test = load("glyphs", "test")  # here every color is equally frequent for every digit
 
-model = torchvision.models.resnet18(num_classes=10)  # any torchvision or timm classifier
+model = torchvision.models.resnet18(num_classes=10)  # or any other torchvision or timm classifier
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 500
 
 result = crossbias.fit(
@@ -27,8 +27,9 @@ result = crossbias.fit(
     config=crossbias.TrainConfig(steps=steps, batch_size=64),
 )
 
-metrics = result.evaluate(test)["test"]  # the test split is seen here for the first time
+metrics = result.evaluate(test)["test"]  # nothing before this line has seen the test split
 for name in ("overall", "aligned", "conflicting"):
-    estimate = getattr(metrics, name)
-    print(f"{name:12} {estimate.value:.3f}  [{estimate.low:.3f}, {estimate.high:.3f}]")
-print("worst group ", metrics.worst_group)
+    accuracy = getattr(metrics, name)
+    print(f"{name:12} {accuracy.value:.3f}  [{accuracy.low:.3f}, {accuracy.high:.3f}]")
+worst = metrics.worst_group
+print(f"worst group  {worst.accuracy.value:.3f}  (digit {worst.target} on {worst.bias})")

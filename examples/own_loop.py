@@ -1,6 +1,6 @@
-"""Use only the mathematics, in a training loop of your own.
+"""Use the loss functions of several methods in your own training loop.
 
-Run it: python examples/own_loop.py
+Run it with: python examples/own_loop.py [STEPS]
 """
 
 import sys
@@ -15,7 +15,7 @@ from crossbias.functional import end_terms, generalized_cross_entropy, hsic
 data = load("glyphs", "train", size=2000, rho=0.95)
 body = nn.Sequential(nn.Conv2d(3, 32, 5), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 head = nn.Linear(32, 10)
-color_blind_to_shape = nn.Sequential(nn.Conv2d(3, 8, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+color_only = nn.Sequential(nn.Conv2d(3, 8, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=1e-3)
 
 for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 100):
@@ -24,11 +24,11 @@ for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 100):
     features = body(images)
     logits = head(features)
 
-    # EnD: same bias apart, same class with another bias together.
+    # EnD: samples with the same bias apart, samples of a class with different biases together.
     disentangling, entangling = end_terms(features, target, bias, variant="released")
-    # ReBias: independent of what a network sees that knows color only.
-    dependence = hsic(features, color_blind_to_shape(images).flatten(1).detach())
-    # What a network that amplifies the bias would minimize (PGD, LfF).
+    # ReBias: make the features independent of those of a network that sees only color.
+    dependence = hsic(features, color_only(images).detach())
+    # PGD and LfF train a second network with this loss, to amplify the bias. Here it is only shown.
     amplified = generalized_cross_entropy(logits.detach(), target, q=0.7).mean()
 
     loss = F.cross_entropy(logits, target) + 0.1 * disentangling + 0.1 * entangling + dependence
@@ -36,4 +36,4 @@ for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 100):
     loss.backward()
     optimizer.step()
 
-print(f"loss {loss.item():.3f}  hsic {dependence.item():.5f}  amplified {amplified.item():.3f}")
+print(f"loss {loss.item():.3f}  HSIC {dependence.item():.5f}  amplified {amplified.item():.3f}")

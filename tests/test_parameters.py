@@ -50,10 +50,10 @@ def test_text_and_values_become_the_annotated_type(value, annotation, expected):
 @pytest.mark.parametrize(
     ("value", "annotation", "message"),
     [
-        ("abc", float, "must be number, got 'abc'"),
-        (True, float, "must be number, got True"),
-        (1.5, int, "must be whole number, got 1.5"),
-        ("1.5", int, "must be whole number, got '1.5'"),
+        ("abc", float, "must be a number, got 'abc'"),
+        (True, float, "must be a number, got True"),
+        (1.5, int, "must be a whole number, got 1.5"),
+        ("1.5", int, "must be a whole number, got '1.5'"),
         ("yes", bool, "must be true or false, got 'yes'"),
         (3, str, "must be text, got 3"),
         ("other", Literal["paper", "released"], "one of 'paper', 'released', got 'other'"),
@@ -62,10 +62,10 @@ def test_text_and_values_become_the_annotated_type(value, annotation, expected):
         ("1.01", Fraction, r"must be in \[0, 1\], got 1.01"),
         (0, PositiveFraction, r"must be in \(0, 1\], got 0"),
         (0, Count, "must be at least 1, got 0"),
-        (3, tuple[float, ...], "must be list of number, got 3"),
-        ("0.1,x", tuple[float, ...], "each entry of it must be number, got 'x'"),
-        ("x", float | None, "must be number, got 'x'"),
-        (-1, NonNegative | Literal["median"], "number at least 0 or one of 'median', got -1"),
+        (3, tuple[float, ...], "must be a list, each entry a number, got 3"),
+        ("0.1,x", tuple[float, ...], "each entry of it must be a number, got 'x'"),
+        ("x", float | None, "must be a number, got 'x'"),
+        (-1, NonNegative | Literal["median"], "a number at least 0 or one of 'median', got -1"),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_was_wanted_and_what_came(value, annotation, message):

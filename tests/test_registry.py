@@ -7,7 +7,8 @@ from crossbias.data import DATASETS, Glyphs
 from crossbias.errors import CrossbiasError
 from crossbias.methods import METHODS, EnD, Method
 from crossbias.networks import NETWORKS, Network, create_network
-from crossbias.registry import create, create_method, name_of
+from crossbias.registry import create, create_method
+from crossbias.train.method import name_of
 
 
 class MyMethod(Method):
@@ -54,9 +55,9 @@ def test_methods_differ_by_class_and_by_value():
     ("call", "message"),
     [
         (lambda: create_method("rebais"), r"no method 'rebais' \(did you mean 'rebias'"),
-        (lambda: create_method("zzz"), "there are: erm, end, rebias, pgd"),
+        (lambda: create_method("zzz"), "there are: erm, denoised, end, ie"),
         (lambda: create_method("end", gamma=1), "method 'end' has no parameter 'gamma'"),
-        (lambda: create_method("end", alpha="high"), "alpha of method 'end' must be number"),
+        (lambda: create_method("end", alpha="high"), "alpha of method 'end' must be a number"),
         (lambda: create_method("end", alpha=-1), "alpha of method 'end' must be at least 0"),
         (lambda: create("glyhps"), r"did you mean 'glyphs'\?"),
         (lambda: create("glyphs", rho=1.5), r"rho of data set 'glyphs' must be in \[0, 1\]"),

@@ -1,4 +1,4 @@
-"""The demo: what a shortcut does to plain training, and what three methods do about it."""
+"""The demo: plain training follows a shortcut, and three methods that reduce it."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +31,7 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
 
 
 def color_network(*, num_classes: Count, in_channels: Count = 3) -> Network:
-    """A network that sees color and no shape: the g of ReBias, small enough for two cores."""
+    """A network that sees color but no shape: the biased network g of ReBias, for a CPU."""
     body = nn.Sequential(
         nn.Conv2d(in_channels, 16, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
         nn.Conv2d(16, 32, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU(),
@@ -40,14 +40,14 @@ def color_network(*, num_classes: Count, in_channels: Count = 3) -> Network:
 
 
 def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> dict[str, Metrics]:
-    """Train the four methods, each in its own folder under ``out``, and write the report.
+    """Train four methods, each in its own folder under ``out``, and write the report.
 
-    A demo that was interrupted goes on where it stopped; one that is finished is not repeated.
+    An interrupted demo continues where it stopped. Finished trainings are not repeated.
 
     Args:
-        out: Folder of the runs and of ``report.html``.
-        seed: Of the drawings and of the trainings.
-        progress: Who hears about it.
+        out: Folder for the runs and ``report.html``.
+        seed: Seed of the drawings and the trainings.
+        progress: Receives progress reports.
 
     Returns:
         The metrics of each method on the unbiased test split.
@@ -72,12 +72,13 @@ def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> d
 
 def _run_or_continue(experiment: Experiment, folder: RunFolder, progress: Progress) -> None:
     progress.note(f"{experiment.method['name']}:")
-    started = folder.config.exists()
-    if started and read_json(folder.config)["train"]["seed"] != experiment.train["seed"]:
+    started, seed = folder.config.exists(), experiment.train["seed"]
+    if started and (other := read_json(folder.config)["train"]["seed"]) != seed:
         raise CrossbiasError(
-            f"{folder.path} holds the demo of another seed; choose another folder with --out"
+            f"{folder.path} holds a demo with seed {other}, not {seed}; "
+            f"choose another folder with --out"
         )
     if folder.done.exists():
-        progress.note("finished already")
+        progress.note("already finished")
     else:
         experiment.run(folder.path, resume=started, progress=progress)

@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from crossbias.train.fit import train_run
 from crossbias.train.result import Result
 
 _TABLES = ("method", "data", "network", "train")
+_FOR_ALL = ("name", "seed", "root", "bias", "label_noise", "version")
+_FACTS = ("hashes", "shape", "classes", "values", "aligned")  # of the data, beside its options
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,8 @@ class Experiment:
 
     Args:
         method: ``name`` and hyper-parameters.
-        data: ``name`` and options; ``seed``, ``root``, ``bias`` and ``label_noise`` are known to
-            every data set.
+        data: ``name`` and options; every data set knows ``seed``, ``root``, ``bias`` and
+            ``label_noise``.
         network: ``name`` and options; the data set's own network if left out.
         train: Fields of ``TrainConfig``.
     """
@@ -69,7 +72,7 @@ class Experiment:
                 f"a bias was planted into the data of {folder} in Python; continue it there: "
                 f"crossbias.fit(..., folder={str(folder)!r}, resume=True)"
             )
-        data = {name: value for name, value in config["data"].items() if name != "hashes"}
+        data = {name: value for name, value in config["data"].items() if name not in _FACTS}
         return cls(config["method"], data, config["network"], config["train"])
 
     def updated(self, **tables: Mapping[str, Any]) -> "Experiment":
@@ -81,8 +84,9 @@ class Experiment:
             merged[table] = {**old, **values} if same else dict(values)
         return replace(self, **merged)
 
+    @cached_property
     def source(self) -> Source:
-        """The data source, its options checked."""
+        """The data source, its options checked. It reads its files once for all splits."""
         if "name" not in self.data:
             raise CrossbiasError("no data set is named; pass --data, or [data] name = in the file")
         kept = {name: value for name, value in self.data.items() if name not in _FOR_ALL}
@@ -97,10 +101,9 @@ class Experiment:
         return source
 
     def split(self, name: str, progress: Progress | None = None) -> BiasedDataset:
-        """One split, with the bias the experiment names."""
-        source = self.source()
-        source.progress = progress or source.progress
-        data = source.load(
+        """One split, with the bias that the experiment names."""
+        self.source.progress = progress or self.source.progress
+        data = self.source.load(
             name,
             root=self.data.get("root"),
             seed=self._data_seed(),
@@ -110,12 +113,12 @@ class Experiment:
 
     def files(self, name: str) -> Sequence[Path] | None:
         """The image files behind a split, where there are any."""
-        return self.source().files(name, root=self.data.get("root"), seed=self._data_seed())
+        return self.source.files(name, root=self.data.get("root"), seed=self._data_seed())
 
     def recipe(self) -> Recipe:
         """The network, by default the data set's own."""
         options = {name: value for name, value in self.network.items() if name != "name"}
-        return Recipe(self.network.get("name") or self.source().network, options)
+        return Recipe(self.network.get("name") or self.source.network, options)
 
     def run(self, out: Path, *, resume: bool = False, progress: Progress | None = None) -> Result:
         """Train, judge on every test split, and leave a finished run folder."""
@@ -124,14 +127,14 @@ class Experiment:
                 "no method is named; pass --method, or [method] name = in the file"
             )
         method = create_method(**self.method)
-        source, config = self.source(), TrainConfig.from_dict(self.train)
+        source, config = self.source, TrainConfig.from_dict(self.train)
         # Test data is read first: a damaged file is found now and not after the training.
         tests = [self.split(name, progress) for name in source.test_splits]
         has_validation = "validation" in source.available_splits
         validation = self.split("validation", progress) if has_validation else None
         result = train_run(
-            method, self.split("train", progress), validation, network=self.recipe(), config=config,
-            folder=out, resume=resume, progress=progress,
+            method, self.split("train", progress), validation, network=self.recipe(),
+            config=config, folder=out, resume=resume, progress=progress,
         )  # fmt: skip
         result.evaluate(*tests)
         result.finish()
@@ -150,16 +153,14 @@ class Experiment:
             raise CrossbiasError(f"seed of the data must be a whole number, got {seed!r}") from None
 
 
-_FOR_ALL = ("name", "seed", "root", "bias", "label_noise", "version")
-
-
 def load_trained(folder: Path) -> tuple[Experiment, Network]:
-    """The experiment and the trained network of the folder of a finished run."""
+    """The experiment and the trained network of a finished run, from its folder alone."""
     experiment = Experiment.from_run(folder)
     check_finished(folder)
-    state = RunFolder(folder).load_network("model")
-    if state is None:
-        raise CrossbiasError(f"{folder} has no trained model; train the run again")
-    network = experiment.recipe().build(experiment.split("train"))
+    state, facts = RunFolder(folder).load_model(), read_json(RunFolder(folder).config)["data"]
+    recipe, classes, shape = experiment.recipe(), len(facts["classes"]), tuple(facts["shape"])
+    network = create_method(**experiment.method).network_for(
+        lambda: recipe.build(num_classes=classes, shape=shape)
+    )
     network.load_state_dict(state)
     return experiment, network.eval()

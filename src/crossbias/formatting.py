@@ -103,3 +103,12 @@ def markdown(text: object) -> str:
     line = " ".join(str(text).split()).replace("&", "&amp;")
     line = line.replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|#~$])", r"\\\1", line)
+
+
+def percent_with_range(value: float, low: float, high: float) -> str:
+    """A proportion and its interval in percent, for a table whose title names the unit.
+
+    >>> percent_with_range(0.801, 0.77, 0.8317)
+    '80.1 [77.0, 83.2]'
+    """
+    return f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"

@@ -1,8 +1,7 @@
-"""Keyword arguments as hyper-parameters: listed, checked and converted from their annotations.
+"""Read parameters from a signature, and check and convert values by their annotations.
 
-Methods, networks, data sources and the training configuration all state their parameters in
-one place, the signature. The command line, the config files and the documentation are derived
-from it through this module.
+Methods, networks, data sources and the training configuration state their parameters only in
+their signatures. The command line and config files use this module to find and check them.
 """
 
 import difflib
@@ -23,7 +22,7 @@ _OUTER_COMMA = re.compile(r",(?![^()]*\))")  # "flip,jitter(0.1,0.2)" has two pa
 
 @dataclass(frozen=True)
 class Interval:
-    """The allowed range of a number; ``open_low`` excludes the lower end."""
+    """The allowed range of a number. ``open_low`` excludes the lower end."""
 
     low: float
     high: float
@@ -48,7 +47,7 @@ WholeNumber = Annotated[int, Interval(0, math.inf)]
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The keyword parameters of a class or function, annotations evaluated.
+    """The keyword parameters of a class or function, with evaluated annotations.
 
     >>> def convnet(num_classes: int, *, kernel: int = 7): ...
     >>> {name: p.default for name, p in parameters_of(convnet).items() if name == "kernel"}
@@ -62,12 +61,12 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 def validated(
     function: Callable[..., Any], values: Mapping[str, Any], owner: str
 ) -> dict[str, Any]:
-    """Check keyword arguments against a signature; text is converted to the annotated type.
+    """Check keyword arguments against a signature and convert text to the annotated type.
 
     Args:
         function: The class or function that will receive the values.
-        values: Keyword arguments, from Python, a config file, or ``NAME=TEXT`` on a command line.
-        owner: What to call the function in an error message, such as ``method 'end'``.
+        values: Keyword arguments from Python, a config file, or ``NAME=TEXT`` on a command line.
+        owner: Name of the function in error messages, such as ``method 'end'``.
 
     Returns:
         The values, converted where needed.
@@ -91,13 +90,13 @@ def validated(
 
 
 def takes_any_keyword(function: Callable[..., Any]) -> bool:
-    """Whether a function has ``**keywords``, so that its signature does not tell all of them."""
+    """Whether a function takes ``**keywords`` that its signature does not list."""
     parameters = inspect.signature(function).parameters.values()
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """A hint naming the known names most like a mistyped one; empty where none is close.
+    """A hint with the known names closest to a mistyped one; empty if none is close.
 
     >>> closest("rebais", ["erm", "rebias"])
     " (did you mean 'rebias'?)"
@@ -109,7 +108,7 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def imported(path: str) -> Any:
-    """The object behind a dotted path such as ``my_package.module:MyMethod``.
+    """The object at a path such as ``my_package.module:MyMethod``.
 
     >>> imported("collections:OrderedDict")
     <class 'collections.OrderedDict'>
@@ -125,7 +124,7 @@ def imported(path: str) -> Any:
 
 
 def convert(value: Any, annotation: Any, name: str) -> Any:
-    """Turn a value, or its text, into what the annotation asks for.
+    """Convert a value, or its text, to the annotated type and check its range.
 
     >>> convert("0.5", Fraction, "rho of glyphs")
     0.5
@@ -150,10 +149,10 @@ def convert(value: Any, annotation: Any, name: str) -> Any:
 
 
 def describe(annotation: Any) -> str:
-    """The annotation in words, for error messages and help.
+    """An annotation in words, for error messages.
 
     >>> describe(float | None), describe(Literal["a", "b"]), describe(tuple[float, ...])
-    ('number or none', "one of 'a', 'b'", 'list of number')
+    ('a number or none', "one of 'a', 'b'", 'a list, each entry a number')
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -164,10 +163,10 @@ def describe(annotation: Any) -> str:
     if origin is Literal:
         return "one of " + ", ".join(repr(argument) for argument in arguments)
     if origin is tuple:
-        return f"list of {describe(arguments[0])}"
+        return f"a list, each entry {describe(arguments[0])}"
     words: dict[Any, str] = {
-        float: "number",
-        int: "whole number",
+        float: "a number",
+        int: "a whole number",
         bool: "true or false",
         str: "text",
     }

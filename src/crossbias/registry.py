@@ -10,7 +10,7 @@ from crossbias.networks import NETWORKS, create_network
 from crossbias.networks.recipe import is_network
 from crossbias.parameters import closest, imported, parameters_of, validated
 
-__all__ = ["DATASETS", "METHODS", "NETWORKS", "create", "create_method", "described", "name_of"]
+__all__ = ["DATASETS", "METHODS", "NETWORKS", "create", "create_method"]
 
 
 def create(name: str, **options: Any) -> Any:
@@ -22,7 +22,7 @@ def create(name: str, **options: Any) -> Any:
         **options: Its constructor's keywords, checked against the signature.
 
     >>> create("end", alpha=1.0)
-    EnD(alpha=1.0, beta=0.1, variant='released', layer='', balanced=False)
+    EnD(alpha=1.0, beta=0.1, variant='released', layer='')
     >>> create("convnet", num_classes=10, kernel=1).num_features
     128
     """
@@ -66,26 +66,6 @@ def create_method(name: str, **hyperparameters: Any) -> Method:
     return kind(**validated(kind, _with_methods_made(kind, hyperparameters, owner), owner))
 
 
-def described(method: Method) -> dict[str, Any]:
-    """Name and hyper-parameters, from which ``create_method`` makes the method again.
-
-    >>> described(create_method("denoised", inner="erm"))
-    {'name': 'denoised', 'inner': {'name': 'erm'}, 'noise_epochs': None}
-    """
-    values = method.hyperparameters()
-    return {"name": name_of(method)} | {
-        key: described(value) if isinstance(value, Method) else value
-        for key, value in values.items()
-    }
-
-
-def name_of(method: Method) -> str:
-    """The name under which ``create_method`` makes this method again."""
-    names = {kind: name for name, kind in METHODS.items()}
-    kind = type(method)
-    return names.get(kind, f"{kind.__module__}:{kind.__qualname__}")
-
-
 def _with_methods_made(
     kind: type[Method], hyperparameters: Mapping[str, Any], owner: str
 ) -> dict[str, Any]:
@@ -104,5 +84,8 @@ def _with_methods_made(
             inside = {**given, **inside}
         if inside and "name" not in inside:
             raise CrossbiasError(f"{key} of {owner} has no name; say which method, as {key}=pgd")
-        made[key] = create_method(**inside) if inside else given
+        if inside:
+            made[key] = create_method(**inside)
+        elif given is not None:
+            made[key] = given
     return made

@@ -5,10 +5,10 @@ from typing import Final, NamedTuple
 from torch import Tensor
 
 UNKNOWN: Final = -1
-"""Attribute value of a sample whose attribute is not known."""
+"""The value of an attribute that is not known for a sample."""
 
 Losses = dict[str, Tensor]
-"""Scalars of one step, by name. ``"loss"`` is what was minimized; all of them are logged."""
+"""The scalars of one step by name. ``"loss"`` is what was minimized; all of them are logged."""
 
 
 class Batch(NamedTuple):
@@ -19,14 +19,14 @@ class Batch(NamedTuple):
     bias: Tensor  # (B,) int64, UNKNOWN where no label is known
     # (B,) int64, row in the full training set, stable under subset(); hides tuple.index
     index: Tensor  # type: ignore[assignment]
+    group: Tensor  # (B,) int64, target * number of bias values + bias; UNKNOWN as the bias is
 
 
 class Output(NamedTuple):
-    """Everything a method may need of a network, from one forward."""
+    """Everything a method may need from a network, from one forward pass."""
 
     logits: Tensor  # (B, K)
     features: Tensor  # (B, D), what the head sees
-    maps: (
-        Tensor | None
-    )  # (B, D, h, w), or (B, D, t, h, w) of clips, what was pooled; None where nothing was
-    tapped: Tensor | None = None  # what the layer named by Network.tap gave; None without one
+    # (B, D, h, w), for clips (B, D, t, h, w): what was pooled into the features, if anything
+    maps: Tensor | None
+    tapped: Tensor | None = None  # the output of the layer that Network.tap names, if any

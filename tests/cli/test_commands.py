@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -15,29 +16,15 @@ from safetensors.torch import load_file
 from crossbias.cli import main
 from crossbias.methods import METHODS
 
-TINY = ["--data", "glyphs", "--data-set", "size=60", "--data-set", "test_size=50"]
-FAST = [*TINY, "--data-set", "image_size=16", "--device", "cpu", "--batch-size", "20"]
-
-
-@pytest.fixture
-def crossbias(monkeypatch, capsys, tmp_path):
-    """Type a command in an empty folder; get exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def typed(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["crossbias", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        return int(left.value.code or 0), out, err
-
-    return typed
+TINY = ["--data", "glyphs", "--set", "data.size=60", "--set", "data.test_size=50"]
+FAST = [*TINY, "--set", "data.image_size=16", "--device", "cpu", "--batch-size", "20"]
 
 
 def start(*arguments: str, folder: Path) -> subprocess.Popen:
-    code = "from crossbias.cli import main; main()"
+    program = folder / "program.py"  # a file, since several processes start it again
+    program.write_text("from crossbias.cli import main; main()")
     return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
+        [sys.executable, str(program), *arguments],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -99,7 +86,7 @@ def test_a_config_file_gives_the_same_run_as_options(crossbias):
     assert crossbias("train", "--config", "file.toml", "--out", "a")[0] == 0
     code, _, err = crossbias(
         "train", *FAST, "--method", "end", "--set", "alpha=2", "--network", "convnet",
-        "--network-set", "kernel=3", "--train-set", "epochs=1", "--out", "b",
+        "--set", "network.kernel=3", "--set", "train.epochs=1", "--out", "b",
     )  # fmt: skip
     assert code == 0, err
     a, b = (json.loads(Path(name, "config.json").read_text()) for name in ("a", "b"))
@@ -128,7 +115,7 @@ def test_evaluate_repeats_the_numbers_and_takes_other_data(crossbias):
     assert f"{100 * value:.1f} [" in out
     for word in ("class average", "calibration error", "equalized-odds gap", "fewer than 12"):
         assert word in out
-    code, out, _ = crossbias("evaluate", "r", "--split", "test", "--data-set", "seed=5")
+    code, out, _ = crossbias("evaluate", "r", "--split", "test", "--set", "data.seed=5")
     assert code == 0
     assert "test-biased" not in out
     assert Path("r/metrics.json").read_bytes() == before
@@ -157,20 +144,43 @@ def test_list_shows_names_and_defaults(crossbias, what):
         assert word in out
 
 
+def test_methods_are_grouped_by_what_they_need_to_know(crossbias):
+    out = crossbias("list", "methods")[1]
+    order = ["none", "kind of bias", "bias labels"]
+    rows = [line for line in out.splitlines() if line.startswith(tuple(order))]
+    needs = [next(need for need in order if row.startswith(need)) for row in rows]
+    assert needs == sorted(needs, key=order.index)
+    named = {row.removeprefix(need).split()[0] for row, need in zip(rows, needs, strict=True)}
+    assert named == set(METHODS)
+    assert next(row for row in rows if " end " in row).startswith("bias labels")
+
+
+@pytest.mark.parametrize(("found", "printed"), [("0.1.0", "0.1.0"), (None, "source")])
+def test_version(crossbias, monkeypatch, found, printed):
+    def version(name: str) -> str:
+        if found is None:
+            raise PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr("crossbias.train.environment.version", version)
+    assert crossbias("--version") == (0, f"crossbias {printed}\n", "")
+    assert "--version" in crossbias("--help")[1]
+
+
 MISTAKES = {
     "unknown method": (["--method", "rebais"], "there is no method 'rebais' (did you mean"),
     "unknown data": (["--data", "glyph", "--method", "erm"], "did you mean 'glyphs'?"),
     "unknown network": (["--method", "erm", "--network", "convne"], "did you mean 'convnet'"),
     "unknown hyper-parameter": (["--method", "end", "--set", "aplha=1"], "did you mean 'alpha'?"),
-    "wrong type": (["--method", "end", "--set", "alpha=big"], "must be number, got 'big'"),
+    "wrong type": (["--method", "end", "--set", "alpha=big"], "must be a number, got 'big'"),
     "not a setting": (["--method", "end", "--set", "alpha"], "written NAME=VALUE, got 'alpha'"),
     "negative lr": (["--method", "erm", "--lr", "-1"], "lr of training must be greater than 0"),
     "batch of one": (["--method", "erm", "--batch-size", "1"], "batch normalization needs"),
-    "rho": (["--method", "erm", "--data-set", "rho=1.2"], "must be in [0, 1], got 1.2"),
+    "rho": (["--method", "erm", "--set", "data.rho=1.2"], "must be in [0, 1], got 1.2"),
     "device": (["--method", "erm", "--device", "cuda:9"], "device 'cuda:9' is not there"),
     "no method": ([], "no method is named; pass --method"),
     "no bias labels": (["--method", "end", "--bias", "none"], "bias of data set 'glyphs' must be"),
-    "augmentation": (["--method", "erm", "--train-set", "augment=filp"], "did you mean 'flip'"),
+    "augmentation": (["--method", "erm", "--set", "train.augment=filp"], "did you mean 'flip'"),
     "resume of nothing": (["--resume"], "does not exist"),
     "no such file": (["--config", "none.toml"], "cannot read none.toml"),
 }
@@ -245,14 +255,22 @@ def test_the_demo_can_be_interrupted_continued_and_repeated(crossbias, monkeypat
     assert not Path("d/end/done").exists()
     code, out, err = crossbias("demo", "--out", "d")
     assert code == 0, err
-    assert "finished already" in err
+    assert "already finished" in err
     assert "resuming final after epoch 0, step 2" in err
     assert "report: d/report.html" in out
     assert Path("d/report.html").exists()
     assert crossbias("demo", "--out", "d")[1] == out
     code, _, err = crossbias("demo", "--out", "d", "--seed", "1")
     assert code == 2
-    assert "holds the demo of another seed" in err
+    assert "d/erm holds a demo with seed 0, not 1; choose another folder" in err
+
+
+def test_of_two_processes_one_prints_the_results(tmp_path):
+    settings = ["--epochs", "1", "--set", "train.processes=2", "--quiet"]
+    process = start("train", *FAST, "--method", "erm", *settings, "--out", "run", folder=tmp_path)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert out.count("run: run\n") == out.count("accuracy in %") == 1
 
 
 LONG = [*FAST, "--method", "pgd", "--epochs", "30"]

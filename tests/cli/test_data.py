@@ -73,7 +73,7 @@ def test_plant_writes_a_folder_with_labels(tmp_path):
     assert result.exit_code == 0
     assert (
         "next: crossbias train --data folder:planted --labels planted/labels.csv --target target "
-        "--bias patch --data-set size=28 --method erm\n"
+        "--bias patch --set data.size=28 --method erm\n"
     ) in result.output
     with open(tmp_path / "planted/labels.csv", newline="") as file:
         rows = list(csv.DictReader(file))

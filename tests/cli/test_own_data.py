@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +9,12 @@ import pytest
 import torch
 from PIL import Image
 
-from crossbias.cli import main
 from crossbias.data import load, plant
 
 
-@pytest.fixture
-def crossbias(monkeypatch, capsys, tmp_path):
-    """Type a command in a folder with images and labels; get exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CROSSBIAS_CACHE", str(tmp_path / "cache"))
+@pytest.fixture(autouse=True)
+def images(crossbias):
+    """Images and their labels in the folder where commands are typed."""
     Path("x-rays").mkdir()
     lines = ["file,disease,hospital,sex"]
     for number in range(40):
@@ -28,27 +24,10 @@ def crossbias(monkeypatch, capsys, tmp_path):
         lines.append(f"{number}.png,{'ill' if ill else 'well'},{north},{'mf'[number % 3 > 0]}")
     Path("labels.csv").write_text("\n".join(lines) + "\n")
 
-    def typed(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["crossbias", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        return int(left.value.code or 0), out, err
-
-    return typed
-
 
 OWN = ["--data", "folder:x-rays", "--labels", "labels.csv", "--target", "disease"]
-TINY = [
-    "--network",
-    "simple-convnet-1",
-    "--data-set",
-    "size=16",
-    "--epochs",
-    "1",
-    "--device",
-    "cpu",
-]
+TINY = ["--network", "simple-convnet-1", "--set", "data.size=16", "--epochs", "1"]
+TINY += ["--device", "cpu"]
 
 
 def test_train_and_evaluate_on_own_images(crossbias):

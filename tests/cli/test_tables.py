@@ -35,7 +35,7 @@ def printed(show: object, *arguments: object) -> list[str]:
 def test_every_attribute_has_its_row() -> None:
     lines = printed(print_metrics, "split", {"test": judged()})
     assert lines[2].startswith("test 50.0 [39.3, 60.7] 100.0 [91.2, 100.0] 0.0 [0.0, 8.8]")
-    assert lines[3].startswith("test, by size 50.0 [39.3, 60.7] 50.0 [39.3, 60.7] -")
+    assert lines[3].startswith("test, by size 50.0 [39.3, 60.7] 50.0 [39.3, 60.7] \N{EN DASH}")
     assert len(lines) == 4  # no warning
 
 
@@ -50,4 +50,4 @@ def test_details_have_rates_of_two_classes_by_source() -> None:
 
 def test_corrupted_splits_have_their_mean() -> None:
     lines = printed(print_metrics, "split", {"test-c-fog-1": judged(), "test-c-snow-1": judged()})
-    assert lines[-1] == "mean corruption accuracy: 50.0 [39.3, 60.7]"
+    assert lines[-1] == "mean corruption accuracy: 50.0% (39.3\N{EN DASH}60.7%)"

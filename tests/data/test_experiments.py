@@ -66,7 +66,7 @@ def test_a_run_on_planted_data_is_continued_where_it_was_planted(tmp_path: Path)
 def test_label_noise_out_of_range_is_refused() -> None:
     with pytest.raises(CrossbiasError, match=r"label_noise of data set 'glyphs' must be in \[0"):
         experiment(name="glyphs", label_noise="2").split("train")
-    with pytest.raises(CrossbiasError, match="label_noise of data set 'glyphs' must be number"):
+    with pytest.raises(CrossbiasError, match="label_noise of data set 'glyphs' must be a number"):
         experiment(name="glyphs", label_noise="some").split("train")
 
 
@@ -84,8 +84,8 @@ def test_a_model_is_trained_and_judged_by_name(
     arguments = [
         "--root",
         str(small_originals),
-        "--data-set",
-        "label_noise=0.1",
+        "--set",
+        "data.label_noise=0.1",
         "--network",
         "mlp",
     ]

@@ -205,7 +205,7 @@ def test_noise_cannot_turn_one_color_into_another() -> None:
         ({"rho": 1.5}, r"rho of data set 'glyphs' must be in \[0, 1\], got 1\.5"),
         ({"rho": -0.1}, r"rho of data set 'glyphs' must be in \[0, 1\], got -0\.1"),
         ({"size": 0}, "size of data set 'glyphs' must be at least 1, got 0"),
-        ({"test_size": 2.5}, "test_size of data set 'glyphs' must be whole number, got 2.5"),
+        ({"test_size": 2.5}, "test_size of data set 'glyphs' must be a whole number, got 2.5"),
         ({"image_size": 15}, "image_size of data set 'glyphs' must be at least 16, got 15"),
         ({"bias": "texture"}, "one of 'background', 'foreground', 'corner', got 'texture'"),
         ({"imagesize": 28}, r"no parameter 'imagesize' \(did you mean 'image_size'"),

@@ -381,7 +381,7 @@ def test_test_splits_are_made_independently(name: str) -> None:
         ("colored-mnist-lnl", {"sigma": 1}, "did you mean 'sigma2'"),
         ("colored-mnist", {"palette": "rebias"}, "one of 'pgd', 'lff', got 'rebias'"),
         ("watermarked-mnist", {"offset": 29}, r"offset .* must be in \[0, 28\], got 29"),
-        ("watermarked-mnist", {"offset": 1.5}, "offset .* must be whole number, got 1.5"),
+        ("watermarked-mnist", {"offset": 1.5}, "offset .* must be a whole number, got 1.5"),
     ],
 )
 def test_bad_options_are_refused(name: str, options: dict[str, object], message: str) -> None:

@@ -92,9 +92,9 @@ def test_a_stage_is_computed_by_all_processes_or_none(findings):
     assert [result["late stage"] for result in findings[0]] == [1, 1]
 
 
-def test_rows_of_all_processes_come_together_however_many_each_has(findings):
+def test_rows_of_all_processes_come_together_in_the_order_of_the_batch(findings):
     for result in findings[0]:
-        assert result["gathered"].tolist() == [[0.0], [1.0], [2.0], [10.0], [11.0]]
+        assert result["gathered"].tolist() == [[0.0], [10.0], [1.0], [11.0], [2.0]]
 
 
 def test_fabric_averages_gradients_of_a_named_tuple(findings):

@@ -4,7 +4,6 @@ Started by test_two_processes.py with LOCAL_RANK, MASTER_ADDR and MASTER_PORT se
 """
 
 import dataclasses
-import importlib.util
 import os
 import sys
 import time
@@ -20,19 +19,12 @@ from crossbias import Network, TrainConfig
 from crossbias.methods import ERM, LNL, METHODS
 from crossbias.methods.scores import gradient_acceptance
 from crossbias.runs.folder import RunFolder
+from crossbias.testing import tiny_data, tiny_network
 from crossbias.train.run import Run
 
 PLAIN_LNL = LNL(layer="body.2", lambda_f=1.0, mu=1.0, from_biased=False)
 ACCEPTANCE = {"dimensions": 9, "balance": 1.0, "floor": 0.01}
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", processes=2, lr=0.01)
-
-
-def shared_fixtures() -> Any:
-    path = Path(__file__).parents[1] / "conftest.py"
-    spec = importlib.util.spec_from_file_location("fixtures", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def probe_output(run: Run) -> str:
@@ -91,10 +83,9 @@ def probe_late_stage(run: Run) -> int:
 def main() -> None:
     warnings.simplefilter("ignore")
     rank, folder = int(os.environ["LOCAL_RANK"]), Path(sys.argv[1])
-    fixtures = shared_fixtures()
-    data, validation = fixtures.make_data(), fixtures.make_data(30, seed=1, split="validation")
+    data, validation = tiny_data(), tiny_data(30, seed=1, split="validation")
     torch.manual_seed(0)
-    network = fixtures.make_network()
+    network = tiny_network()
     findings: dict[str, Any] = {}
 
     run = Run(data, network=network, config=CONFIG)

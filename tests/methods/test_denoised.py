@@ -15,8 +15,18 @@ from crossbias.experiment import Experiment
 from crossbias.methods import ERM, PGD, Denoised, EnD, ReBias
 from crossbias.methods.denoised import kept_counts
 from crossbias.progress import Progress
-from crossbias.registry import create_method, described
+from crossbias.registry import create_method
+from crossbias.testing import contract
+from crossbias.train.method import described
 from crossbias.train.run import Run
+
+OTHER_VALUES = {"inner": "erm", "noise_epochs": 1}
+
+
+@pytest.mark.parametrize("rule", contract(Denoised, other_values=OTHER_VALUES), ids=str)
+def test_contract(rule):
+    rule()
+
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
 
@@ -71,7 +81,7 @@ def test_wrong_labels_are_left_out_and_right_ones_kept(tmp_path):
     assert (clean & ~noisy).sum() >= 200  # of 216
 
     stages = {path.name for path in (folder / "stages").iterdir()}
-    assert {"noise.safetensors", "cross-entropy.pt", "entropy.pt", "threshold.pt"} <= stages
+    assert {"noise.state.pt", "cross-entropy.pt", "entropy.pt", "threshold.pt"} <= stages
     for name, expected in {
         "cross-entropy": loss, "entropy": entropy, "threshold": loss.sum() / entropy.sum(),
     }.items():  # fmt: skip

@@ -72,7 +72,7 @@ def test_training_equals_the_released_loop(data, monkeypatch):
         decay_epochs=DECAY_EPOCHS, device="cpu",
     )  # fmt: skip
     method = EnD(alpha=ALPHA, beta=BETA, variant="released")
-    crossbias.fit(method, data, network=network, config=config)
+    crossbias.fit(method, data, network=network, config=config, fresh=False)
 
     optimizer = torch.optim.Adam(plain.parameters(), lr=1e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, DECAY_EPOCHS, 0.1)

@@ -14,7 +14,42 @@ from crossbias.functional.difficulty import NOT_SEEN
 from crossbias.methods import IE
 from crossbias.methods.bias_ensemble import Division, divided
 from crossbias.methods.ie.guided_training import GuidedTraining
+from crossbias.testing import contract
 from crossbias.train.run import Run
+
+OTHER_VALUES = {
+    "members": 1,
+    "ensemble_length": 30,
+    "q": 0.1,
+    "confidence": 0.4,
+    "reference_start": 0.5,
+    "guidance_start": 0.5,
+    "alpha_loss": 0.9,
+    "alpha_score": 0.9,
+    "tau": 3.0,
+    "lambda_sim": 0.9,
+    "partners": "all",
+    "empty": "candidates",
+    "score_weights": False,
+    "guidance_loss": False,
+    "negative_loss": False,
+    "detach": True,
+    "explained": "prediction",
+}
+TOGETHER = {
+    "members": {"ensemble_length": 10, "confidence": 0.4},
+    "q": {"ensemble_length": 10, "confidence": 0.4},
+    "confidence": {"ensemble_length": 10},
+    "reference_start": {"guidance_start": 0.5},
+}
+
+
+@pytest.mark.parametrize(
+    "rule", contract(IE, other_values=OTHER_VALUES, together=TOGETHER), ids=str
+)
+def test_contract(rule):
+    rule()
+
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
 SGD = dataclasses.replace(CONFIG, batch_size=48, optimizer="sgd", momentum=0.0, lr=0.1, steps=5)

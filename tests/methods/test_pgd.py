@@ -1,5 +1,6 @@
 """PGD: what is scored, and what the final network is trained on."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -8,7 +9,28 @@ from crossbias import TrainConfig
 from crossbias.methods import PGD
 from crossbias.methods.pgd import BiasedERM
 from crossbias.methods.scores import SIMPLE_SCORES, gradient_acceptance, head_norm
+from crossbias.testing import contract
 from crossbias.train.run import Run
+
+OTHER_VALUES = {
+    "score": "vmf",
+    "q": 0.3,
+    "biased_epochs": 1,
+    "from_biased": False,
+    "balance": 30.0,
+    "dimensions": 3,
+    "floor": 0.9,
+    "reweight": True,
+}
+TOGETHER = {knob: {"score": "vmf"} for knob in ("balance", "dimensions", "floor")}
+
+
+@pytest.mark.parametrize(
+    "rule", contract(PGD, other_values=OTHER_VALUES, together=TOGETHER), ids=str
+)
+def test_contract(rule):
+    rule()
+
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
 

@@ -20,7 +20,24 @@ from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.functional import hsic
 from crossbias.methods import ERM, ReBias
 from crossbias.seeds import seed_for
+from crossbias.testing import contract
 from crossbias.train.run import Run
+
+OTHER_VALUES = {
+    "biased": "convnet",
+    "lambda_f": 0.5,
+    "lambda_g": 0.5,
+    "sigma": 0.7,
+    "position": "logits",
+    "unbiased": False,
+    "order": "f-then-g",
+}
+
+
+@pytest.mark.parametrize("rule", contract(ReBias, other_values=OTHER_VALUES), ids=str)
+def test_contract(rule):
+    rule()
+
 
 SGD = TrainConfig(batch_size=48, device="cpu", optimizer="sgd", momentum=0.0, lr=0.1)
 ADAM = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
@@ -186,7 +203,7 @@ def test_several_networks_with_median_widths_resume_to_the_same_bits(
     ("values", "message"),
     [
         ({"sigma": (1.0, 1.0, 1.0)}, "3 numbers for 2 networks; give one for f and one for each"),
-        ({"sigma": -1.0}, "sigma of ReBias must be number greater than 0 or one of 'median'"),
+        ({"sigma": -1.0}, "sigma of ReBias must be a number greater than 0 or one of 'median'"),
         ({"biased": ()}, "names no network"),
     ],
 )

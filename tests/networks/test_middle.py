@@ -7,7 +7,7 @@ import torchvision
 from PIL import Image
 from torch import nn
 
-from crossbias import BiasedDataset, Network, Recipe, as_network
+from crossbias import Network, Recipe, as_network
 from crossbias.errors import CrossbiasError
 from crossbias.networks import create_network
 from crossbias.networks.bias_predictors import ColorPredictor, LabelPredictor, middle_layer
@@ -126,20 +126,6 @@ def test_a_color_predictor_is_one_network_for_each_channel():
         torch.testing.assert_close(scores[:, :, channel], own)
 
 
-def test_a_pooled_color_predictor_gives_every_position_the_mean_of_the_scores():
-    torch.manual_seed(0)
-    at_positions = ColorPredictor(4, colors=3, levels=8)
-    pooled = ColorPredictor(4, colors=3, levels=8, pooled=True)
-    pooled.load_state_dict(at_positions.state_dict())
-    maps = torch.rand(5, 4, 6, 6)
-    means = at_positions(maps).flatten(3).mean(3)
-    scores = pooled(maps)
-    assert scores.shape == (5, 8, 3, 6, 6)
-    for row in range(6):
-        for column in range(6):
-            torch.testing.assert_close(scores[..., row, column], means)
-
-
 def test_a_label_predictor_pools_maps():
     predictor = LabelPredictor(4, 3)
     maps = torch.rand(5, 4, 6, 6)
@@ -154,14 +140,9 @@ def test_gray_shows_any_network_the_luminance_that_pillow_computes():
         levels = torch.tensor(list(expected.tobytes())).view(16, 16)
         assert (gray - levels).abs().max() <= 1
     torch.manual_seed(0)
-    network = Recipe("gray", {"of": "convnet-1x1"}).build(make_color_data())
+    network = Recipe("gray", {"of": "convnet-1x1"}).build(num_classes=2, shape=(3, 16, 16))
     plain = create_network("convnet-1x1", num_classes=2)
     plain.load_state_dict({**network.body[1].state_dict(prefix="body."),
                            **network.head.state_dict(prefix="head.")})  # fmt: skip
     inputs = images.float() / 255
     torch.testing.assert_close(network.eval()(inputs).logits, plain.eval()(grays / 255).logits)
-
-
-def make_color_data() -> BiasedDataset:
-    images = torch.zeros(2, 3, 16, 16, dtype=torch.uint8)
-    return BiasedDataset(inputs=images, targets=torch.tensor([0, 1]))

@@ -55,23 +55,24 @@ def test_mlp_takes_vectors_and_flattens_images():
     assert network(torch.rand(5, 3, 2, 2)).logits.shape == (5, 3)
 
 
-def test_a_recipe_fits_the_network_to_the_data(data):
-    network = Recipe("convnet", {"kernel": 3}).build(data)
-    assert network.num_classes == data.num_classes
-    assert Recipe("mlp").build(data).body[1].in_features == 3 * 6 * 6
-    assert Recipe("resnet18.a1_in1k").build(data).num_classes == 3
+SIZES = {"num_classes": 3, "shape": (3, 6, 6)}
 
 
-def test_a_recipe_for_images_refuses_vectors(data):
-    import dataclasses
+def test_a_recipe_fits_the_network_to_the_inputs():
+    network = Recipe("convnet", {"kernel": 3}).build(num_classes=3, shape=(1, 6, 6))
+    assert network.num_classes == 3
+    assert network.body[0].in_channels == 1
+    assert Recipe("mlp").build(**SIZES).body[1].in_features == 3 * 6 * 6
+    assert Recipe("resnet18.a1_in1k").build(**SIZES).num_classes == 3
 
-    vectors = dataclasses.replace(data, inputs=torch.rand(len(data), 2))
-    with pytest.raises(CrossbiasError, match="takes images, but tiny holds vectors; use 'mlp'"):
-        Recipe("convnet").build(vectors)
+
+def test_a_recipe_for_images_refuses_vectors():
+    with pytest.raises(CrossbiasError, match="takes images, but the inputs are vectors; use 'mlp'"):
+        Recipe("convnet").build(num_classes=3, shape=(2,))
 
 
-def test_a_recipe_builds_the_readers_own_model(data):
-    network = Recipe("torchvision.models:resnet18", {}).build(data)
+def test_a_recipe_builds_the_readers_own_model():
+    network = Recipe("torchvision.models:resnet18", {}).build(**SIZES)
     assert network.num_classes == 3
 
 

@@ -325,7 +325,7 @@ def test_mistakes_are_one_line_and_exit_code_2(
     folder, unfinished = write_run("a"), write_run("b", done=False)
     for arguments, message in (
         ([folder, unfinished], "not finished"),
-        ([folder, "-o", tmp_path / "table.pdf"], "would be text; name a file that ends in"),
+        ([folder, "-o", tmp_path / "table.pdf"], "is not known; name a file that ends in"),
         ([folder, "--metric", "wurst"], "there is no metric 'wurst'"),
         ([tmp_path / "nowhere"], "is not a run folder"),
     ):

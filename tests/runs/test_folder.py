@@ -75,7 +75,7 @@ def test_a_pipeline_keeps_its_stages_and_does_not_repeat_them(
         patched.setattr(Run, "train", stopping)
         crossbias.fit(PGD(), data, network=network, config=CONFIG, folder=folder)
     stages = {path.name for path in (folder / "stages").iterdir()}
-    assert stages == {"biased.safetensors", "scores.pt"}
+    assert stages == {"biased.state.pt", "scores.pt"}
     log = (folder / "log.jsonl").read_text()
     score = Run.score
     monkeypatch.setattr(Run, "score", lambda *_: pytest.fail("the stage was computed again"))
@@ -195,7 +195,7 @@ def test_a_checkpoint_of_another_method_or_network_is_refused(
 FULL_DISK = """
 import resource, signal, sys
 sys.path.insert(0, {tests!r})
-from conftest import make_data, make_network
+from crossbias.testing import tiny_data, tiny_network
 import crossbias
 from crossbias.methods import ERM
 from crossbias.runs.folder import RunFolder
@@ -211,7 +211,7 @@ config = crossbias.TrainConfig(epochs=3, batch_size=16, device="cpu")
 RunFolder.append = lambda self, record: None  # the log grows too; it is not what is tested
 try:
     crossbias.fit(
-        ERM(), make_data(), network=make_network(), config=config, folder={folder!r},
+        ERM(), tiny_data(), network=tiny_network(), config=config, folder={folder!r},
         progress=FillsUp(),
     )
 except crossbias.CrossbiasError as error:

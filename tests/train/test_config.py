@@ -16,9 +16,9 @@ from crossbias.train.optimizers import learning_rate
     [
         ({"lr": -0.1}, "lr of training must be greater than 0, got -0.1"),
         ({"lr": 0}, "lr of training must be greater than 0"),
-        ({"lr": "fast"}, "lr of training must be number"),
+        ({"lr": "fast"}, "lr of training must be a number"),
         ({"epochs": 0}, "epochs of training must be at least 1"),
-        ({"batch_size": 2.5}, "batch_size of training must be whole number"),
+        ({"batch_size": 2.5}, "batch_size of training must be a whole number"),
         ({"weight_decay": -1}, "weight_decay of training must be at least 0"),
         ({"momentum": 1.5}, r"momentum of training must be in \[0, 1\]"),
         ({"optimizer": "lion"}, "one of 'adam', 'adamw', 'sgd'"),

@@ -17,7 +17,9 @@ CONFIG = TrainConfig(epochs=3, batch_size=16, device="cpu", lr=0.01)
 
 
 def weights(method, data, network, config=CONFIG, **more):
-    return crossbias.fit(method, data, network=network, config=config, **more).network.state_dict()
+    """Weights after a training that starts from those of the network."""
+    options = {"network": network, "config": config, "fresh": False}
+    return crossbias.fit(method, data, **options, **more).network.state_dict()
 
 
 def same(one, other) -> bool:
@@ -93,7 +95,7 @@ def test_a_run_knows_how_many_steps_its_training_has(data, network):
 
 def test_a_preview_is_a_fresh_networks_output_and_changes_nothing(data, network):
     state = torch.get_rng_state()
-    run = Run(data, network=network, config=CONFIG)
+    run = Run(data, network=network, config=CONFIG, fresh=False)
     output = run.preview()
     assert torch.equal(state, torch.get_rng_state())
     images = (data.inputs[:16].float() / 255 - 0.5) / 0.5

@@ -1,4 +1,4 @@
-"""``crossbias audit``: would a shortcut alone solve this task, and does a model follow one?"""
+"""``crossbias audit``: would a shortcut alone solve the task, and does a model follow one?"""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,54 +8,69 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from crossbias.audit import audit as examine
 from crossbias.audit.findings import Audit, check_folder
-from crossbias.cli import printing
-from crossbias.cli.commands import app
-from crossbias.cli.options import given, parsed, say
+from crossbias.cli.options import (
+    Bias,
+    DataSettings,
+    Device,
+    Labels,
+    Quiet,
+    Root,
+    Target,
+    data_settings,
+    folder_name,
+    given,
+)
+from crossbias.cli.printing import make_console, make_table, say
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
+from crossbias.formatting import DASH, percent
 from crossbias.progress import shown_progress
 
 
-@app.command()
 def audit(
-    data: Annotated[str | None, typer.Option(help="Data set, as in `crossbias list data`.")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="A name from `crossbias list data`, or folder:PATH for your own images."),
+    ] = None,
     run: Annotated[
-        Path | None, typer.Option(help="Folder of a finished run: audit its model and its data.")
+        Path | None,
+        typer.Option(help="Folder of a finished run: audit its model together with its data."),
     ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="Table of labels, for `--data folder:PATH`.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="Column of that table to learn.")] = None,
-    bias: Annotated[str | None, typer.Option(help="The attribute that is the bias.")] = None,
-    split: Annotated[str, typer.Option(help="Split whose data is audited.")] = "train",
-    data_set: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the data set.")
-    ] = None,
+    labels: Labels = None,
+    target: Target = None,
+    bias: Bias = None,
+    split: Annotated[str, typer.Option(help="Split to audit.")] = "train",
+    set_: DataSettings = None,
     config: Annotated[
-        Path | None, typer.Option(help="TOML file whose [data] names the data set.")
+        Path | None, typer.Option(help="TOML file whose table [data] names the data set.")
     ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the data set's files.")] = None,
+    root: Root = None,
     permutations: Annotated[
-        int, typer.Option(min=99, help="Shuffles of the labels behind each p-value.")
+        int, typer.Option(min=99, help="Number of label shuffles behind each p-value.")
     ] = 999,
     seed: Annotated[int, typer.Option(help="Seed of everything random in the audit.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
-    out: Annotated[Path | None, typer.Option(help="Folder of audit.json and pictures.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print results only.")] = False,
+    device: Device = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for audit.json and pictures.", show_default="audits/NAME"),
+    ] = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Ask whether a shortcut alone would solve a task, and whether a trained model follows one."""
-    from crossbias.audit import audit as examine
+    """Test whether a shortcut alone would solve the task.
 
+    With --run, also test whether a trained model follows one. Prints the findings and a verdict,
+    and writes audit.json and pictures to --out.
+    """
     if run is not None and (data is not None or config is not None):
-        raise CrossbiasError("--run brings its own data; leave --data and --config out")
+        raise CrossbiasError("--run already names the data; leave out --data and --config")
     start = Experiment.from_toml(config) if config else Experiment()
     experiment, network = (start, None) if run is None else load_trained(run)
-    own = given(labels=labels, target=target, bias=bias, root=root and str(root))
-    options = given(name=data) | own | parsed(data_set)
-    experiment = experiment.updated(data=options)
-    source = experiment.source()
-    folder = out or Path("audits") / (run.name if run else source.name)
+    options = given(name=data, labels=labels, target=target, bias=bias, root=root)
+    experiment = experiment.updated(data=options | data_settings(set_))
+    source = experiment.source
+    folder = out or Path("audits") / (run.name if run else folder_name(source.name))
     check_folder(folder)
     judged = "test" if "test" in source.test_splits else (*source.test_splits, split)[0]
     progress = shown_progress(quiet=quiet)
@@ -67,17 +82,17 @@ def audit(
         judged=None if network is None else experiment.split(judged),
         permutations=permutations,
         seed=seed,
-        device=device,
+        device=device or "auto",
         progress=progress,
     )
     found.write(folder)
-    console = printing.make_console()
-    print_audit(console, found)
+    console = make_console()
+    _print_audit(console, found)
     say(console, f"audit: {folder}")
 
 
-def print_audit(console: Console, found: Audit) -> None:
-    """The tables of an audit and its verdict in words."""
+def _print_audit(console: Console, found: Audit) -> None:
+    """Print the tables of an audit and its verdict in words."""
     if found.attributes:
         console.print(_attributes(found))
     if found.cues:
@@ -93,17 +108,17 @@ def print_audit(console: Console, found: Audit) -> None:
 
 
 def _attributes(found: Audit) -> Table:
-    table = printing.make_table(
-        "attribute", "Cramer's V [95 %]", "predicts", "majority", "p", "smallest group"
+    table = make_table(
+        "attribute alone", "Cramer's V [95%]", "accuracy", "majority", "p", "smallest group"
     )
     for row in found.attributes:
         v, accuracy = row.cramers_v, row.accuracy
-        smallest = "{} / {}: {}".format(*row.smallest[0]) if row.smallest else "-"
+        smallest = "{} / {}: {}".format(*row.smallest[0]) if row.smallest else DASH
         table.add_row(
             escape(row.name),
-            escape(f"{v.value:.2f} [{v.low:.2f}, {v.high:.2f}]") if v else "-",
-            _percent(accuracy and accuracy.value),
-            _percent(row.majority),
+            escape(f"{v.value:.2f} [{v.low:.2f}, {v.high:.2f}]") if v else DASH,
+            percent(accuracy and accuracy.value),
+            percent(row.majority),
             _p(row.p_corrected),
             escape(smallest),
         )
@@ -111,30 +126,24 @@ def _attributes(found: Audit) -> Table:
 
 
 def _cues(found: Audit) -> Table:
-    table = printing.make_table(
-        "cue alone", "balanced accuracy", "chance", "accuracy", "majority", "p"
-    )
+    table = make_table("cue alone", "balanced accuracy", "chance", "accuracy", "majority", "p")
     for row in found.cues:
         shares = (row.balanced_accuracy, row.chance, row.accuracy, row.majority)
-        table.add_row(row.name, *map(_percent, shares), _p(row.p_corrected))
+        table.add_row(row.name, *map(percent, shares), _p(row.p_corrected))
     return table
 
 
 def _model(found: Audit) -> Table:
-    table = printing.make_table("model", "value", "compared with")
+    table = make_table("model", "value", "compared with")
     assert found.model is not None
     for feature in found.model.features:
-        name = escape(f"features tell {feature.attribute}")
-        table.add_row(name, _percent(feature.balanced_accuracy), _percent(feature.control))
+        name = escape(f"features reveal {feature.attribute}")
+        table.add_row(name, percent(feature.balanced_accuracy), percent(feature.control))
     for flip in found.model.flips:
-        table.add_row(f"answers flip, {flip.change}", _percent(flip.rate.value), "0 %")
-    table.add_row("confident errors", _percent(found.model.overall_errors.value), "0 %")
+        table.add_row(f"answers flip, {flip.change}", percent(flip.rate.value), "0%")
+    table.add_row("confident errors", percent(found.model.overall_errors.value), "0%")
     return table
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f} %"
-
-
 def _p(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return DASH if value is None else f"{value:.3f}"

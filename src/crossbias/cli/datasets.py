@@ -1,63 +1,81 @@
-"""``crossbias data list | show | check | plant``: what a data set holds, before any training."""
+"""``crossbias data``: look at a data set, check it, or plant a shortcut in it."""
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from crossbias.cli import printing
-from crossbias.cli.options import given, parsed, say
+from crossbias.audit.association import count_table, cramers_v
+from crossbias.cli.listing import print_data
+from crossbias.cli.options import (
+    Bias,
+    DataSettings,
+    Labels,
+    Root,
+    Target,
+    data_settings,
+    folder_name,
+    given,
+)
+from crossbias.cli.printing import make_console, make_table, say
 from crossbias.data.dataset import BiasedDataset
 from crossbias.experiment import Experiment
+from crossbias.parameters import convert
 from crossbias.progress import shown_progress
 from crossbias.runs.files import write_atomically
 
-app = typer.Typer(help="List, show, check and plant data sets.", no_args_is_help=True)
+_LARGEST = 12  # rows and columns of the printed table
 
-Name = Annotated[str, typer.Argument(help="Data set, as in `crossbias data list`.")]
-Options = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Option of the data set."),
+app = typer.Typer(
+    help="List, show and check data sets, or plant a shortcut in one.", no_args_is_help=True
+)
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="A name from `crossbias data list`, or folder:PATH for your own images.",
+    ),
 ]
-Root = Annotated[Path | None, typer.Option(help="Folder of the data set's files.")]
-Bias = Annotated[str | None, typer.Option(help="The attribute that is the bias.")]
-Labels = Annotated[str | None, typer.Option(help="Table of labels, for `folder:PATH`.")]
-Target = Annotated[str | None, typer.Option(help="Column of that table to learn.")]
 
 
 @app.command(name="list")
 def list_() -> None:
     """List the data sets with their splits and options."""
-    printing.print_data(printing.make_console())
+    print_data(make_console())
 
 
 @app.command()
 def show(
     name: Name,
-    split: Annotated[str, typer.Option(help="Split.")] = "train",
+    split: Annotated[str, typer.Option(help="Split to show.")] = "train",
     labels: Labels = None,
     target: Target = None,
     bias: Bias = None,
-    set_: Options = None,
+    set_: DataSettings = None,
     root: Root = None,
     sheet: Annotated[
         Path | None,
-        typer.Option(help="PNG file for the contact sheet; NAME-SPLIT.png if not given."),
+        typer.Option(help="PNG file for the contact sheet.", show_default="NAME-SPLIT.png"),
     ] = None,
 ) -> None:
-    """Print sizes, counts and strength of the bias; write a contact sheet."""
+    """Show what a split of a data set holds.
+
+    Prints its size, how strongly each attribute is associated with the target, and the samples of
+    each (target, bias) group. Writes a contact sheet of images to --sheet.
+    """
     from crossbias.data.inspect.sheet import contact_sheet
 
-    own = given(labels=labels, target=target, bias=bias)
-    data = _experiment(name, own, set_, root).split(split, shown_progress())
-    console = printing.make_console()
-    describe(console, data)
+    experiment = _experiment(name, set_, labels=labels, target=target, bias=bias, root=root)
+    data = experiment.split(split, shown_progress())
+    console = make_console()
+    _describe(console, data)
     if data.inputs.ndim == 2:
         return
-    path = sheet or Path(f"{data.name.replace('/', '-').replace(':', '-')}-{split}.png")
+    path = sheet or Path(f"{folder_name(data.name)}-{split}.png")
     write_atomically(path, lambda file: contact_sheet(data).save(file, format="PNG"))
     say(console, f"contact sheet: {path}")
 
@@ -68,21 +86,24 @@ def check(
     labels: Labels = None,
     target: Target = None,
     bias: Bias = None,
-    set_: Options = None,
+    set_: DataSettings = None,
     root: Root = None,
 ) -> None:
-    """Decode and compare everything; exit with 1 if files or published counts are wrong."""
+    """Check every sample of a data set.
+
+    Reads every file, looks for copies in several splits and compares counts with the published
+    ones. Prints errors and warnings. The exit code is 1 if there are errors.
+    """
     from crossbias.data.inspect.checking import check_source
 
-    own = given(labels=labels, target=target, bias=bias)
-    experiment = _experiment(name, own, set_, root)
+    experiment = _experiment(name, set_, labels=labels, target=target, bias=bias, root=root)
     found = check_source(
-        experiment.source(),
+        experiment.source,
         root=experiment.data.get("root"),
-        seed=int(experiment.data.get("seed", 0)),
+        seed=convert(experiment.data.get("seed", 0), int, "seed of the data"),
         progress=shown_progress(),
     )
-    console = printing.make_console()
+    console = make_console()
     for split, size in found.sizes.items():
         say(console, f"{split}: {size:,} samples")
     for text in found.warnings:
@@ -101,84 +122,83 @@ def check(
 @app.command()
 def plant(
     name: Name,
-    out: Annotated[Path, typer.Option(help="Folder to make; must not exist.")],
-    cue: Annotated[str, typer.Option(help="color, watermark, brightness, texture or patch.")],
-    rho: Annotated[float, typer.Option(help="Fraction of a class with its own cue.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Decides which images conflict.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder to create. It must not exist yet.")],
+    cue: Annotated[
+        str,
+        typer.Option(help="What to plant: color, watermark, brightness, texture or patch."),
+    ],
+    rho: Annotated[
+        float, typer.Option(help="Fraction of each class that gets the cue of that class.")
+    ] = 0.95,
+    seed: Annotated[
+        int, typer.Option(help="Seed that decides which images get the cue of another class.")
+    ] = 0,
     labels: Labels = None,
     target: Target = None,
-    set_: Options = None,
+    set_: DataSettings = None,
     root: Root = None,
 ) -> None:
-    """Write the images with a planted shortcut, as a folder that `--data folder:OUT` reads.
+    """Copy a data set with a shortcut planted in its images.
 
-    The training and validation splits carry the cue with rho; in every test split each value of
-    it is equally frequent, so that it is useless there.
+    In the training and validation splits the cue matches the class in a fraction rho of the images.
+    In test splits every class has every cue equally often, so that the cue does not help there.
+    Writes images and labels.csv to --out and prints the command that trains on them.
     """
     from crossbias.data.planting.planted_folder import write_planted
 
-    experiment = _experiment(name, given(labels=labels, target=target), set_, root)
+    experiment = _experiment(name, set_, labels=labels, target=target, root=root)
     progress = shown_progress()
     images, (channels, side, _) = write_planted(
-        experiment.source(),
+        experiment.source,
         lambda split: experiment.split(split, progress),
         out,
         cue=cue,
         rho=rho,
         seed=seed,
     )
-    console = printing.make_console()
+    console = make_console()
     say(console, f"wrote {images:,} images and labels.csv to {out}")
     say(
         console,
         f"next: crossbias train --data {shlex.quote(f'folder:{out}')} "
         f"--labels {shlex.quote(str(out / 'labels.csv'))} --target target --bias {cue} "
-        f"--data-set size={side}"
-        f"{' --data-set channels=1' if channels == 1 else ''} --method erm",
+        f"--set data.size={side}"
+        f"{' --set data.channels=1' if channels == 1 else ''} --method erm",
     )
 
 
-def _experiment(
-    name: str, own: dict[str, str], set_: list[str] | None, root: Path | None
-) -> Experiment:
-    return Experiment(data={"name": name} | own | given(root=root and str(root)) | parsed(set_))
+def _experiment(name: str, set_: list[str] | None, **options: Any) -> Experiment:
+    return Experiment(data=given(name=name, **options) | data_settings(set_))
 
 
-_LARGEST = 12  # rows and columns of a table that is printed
-
-
-def describe(console: Console, data: BiasedDataset) -> None:
-    """Print size, hash, attributes with their association, and the target x bias table."""
-    from crossbias.audit.association import count_table, cramers_v
-
+def _describe(console: Console, data: BiasedDataset) -> None:
+    """Print size, hash, attributes with their association, and the samples of each group."""
     shape = " x ".join(str(size) for size in data.inputs.shape[1:])
     say(console, f"{data.name} {data.split}: {len(data):,} samples of {shape}")
     say(console, f"hash: {data.hash}")
     for attribute in data.attributes:
-        column = data.attributes[attribute]
-        known = column >= 0
-        unknown = int((~known).sum())
-        line = f"{attribute}: {len(data.values[attribute])} values"
-        if known.any():
-            counts = count_table(
-                data.targets[known],
-                column[known],
-                (data.num_classes, len(data.values[attribute])),
-            )
-            line += f", Cramer's V with the target {float(cramers_v(counts)):.3f}"
-        line += f", {unknown:,} not known" if unknown else ""
-        say(console, line + (" (the bias)" if attribute == data.bias else ""))
+        say(console, _attribute_line(data, attribute))
     if data.bias and data.has_bias_labels:
         _print_counts(console, data)
 
 
+def _attribute_line(data: BiasedDataset, attribute: str) -> str:
+    column, values = data.attributes[attribute], len(data.values[attribute])
+    known = column >= 0
+    parts = [f"{attribute}: {values} values"]
+    if known.any():
+        counts = count_table(data.targets[known], column[known], (data.num_classes, values))
+        parts.append(f"Cramer's V with the target {float(cramers_v(counts)):.3f}")
+    if not known.all():
+        parts.append(f"{int((~known).sum()):,} not known")
+    return ", ".join(parts) + (" (the bias)" if attribute == data.bias else "")
+
+
 def _print_counts(console: Console, data: BiasedDataset) -> None:
-    """The target x bias table; aligned groups carry a star."""
+    """Print the number of samples by target and bias; aligned groups carry a star."""
     assert data.bias is not None
     names = data.values[data.bias][:_LARGEST]
-    table = printing.make_table(
-        "target", *names, title=f"samples by target and {data.bias}, * aligned"
-    )
+    table = make_table("target", *names, title=f"samples by target and {data.bias} (* aligned)")
     counts, aligned = data.counts().tolist(), data.alignment().tolist()
     for target, name in enumerate(data.classes[:_LARGEST]):
         cells = [
@@ -190,5 +210,6 @@ def _print_counts(console: Console, data: BiasedDataset) -> None:
     if max(data.num_classes, data.num_biases) > _LARGEST:
         say(
             console,
-            f"(the first {_LARGEST} of {data.num_classes} classes, {data.num_biases} values)",
+            f"(only the first {_LARGEST} of {data.num_classes} classes and "
+            f"{data.num_biases} values are shown)",
         )

@@ -1,26 +1,124 @@
-"""What several commands share: given options, NAME=VALUE settings, progress, a line of text."""
+"""Options that several commands share, and the settings of ``--set``."""
 
-from typing import Any
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
 
-from rich.console import Console
+import typer
 
 from crossbias.errors import CrossbiasError
+from crossbias.parameters import closest
 
+TABLES: Final = ("method", "data", "network", "train")
+"""The tables of a TOML file."""
 
-def say(console: Console, text: str) -> None:
-    """Print text as it is."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+_FORMER: Final = {f"--{table}-set": table for table in ("data", "network", "train")}
+
+Labels = Annotated[
+    str | None,
+    typer.Option(help="Table of labels (CSV, TSV or Parquet) for the images in folder:PATH."),
+]
+Target = Annotated[str | None, typer.Option(help="Column or attribute to predict.")]
+Bias = Annotated[
+    str | None,
+    typer.Option(help="Column or attribute that is the bias. Join several columns with commas."),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(help="Folder that holds the data sets.", show_default="$CROSSBIAS_DATA"),
+]
+DataSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Option of the data set, such as rho=.99 or seed=1. May be repeated.",
+    ),
+]
+Device = Annotated[
+    str | None, typer.Option(help="cpu, cuda, cuda:1, mps or auto.", show_default="auto")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print the results only, no progress.")]
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """Options that were not given never override anything."""
-    return {name: value for name, value in values.items() if value is not None}
+    """The options that were given, paths as text; one that was not overrides nothing."""
+    return {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in values.items()
+        if value is not None
+    }
 
 
-def parsed(settings: list[str] | None) -> dict[str, str]:
-    """Settings written NAME=VALUE."""
-    for setting in settings or []:
-        if "=" not in setting:
-            raise CrossbiasError(f"a setting is written NAME=VALUE, got {setting!r}")
-    pairs = [setting.partition("=") for setting in settings or []]
-    return {name.strip(): value.strip() for name, _, value in pairs}
+def settings(
+    written: list[str] | None, tables: Sequence[str] = TABLES
+) -> dict[str, dict[str, str]]:
+    """The settings of each table, from texts such as ``train.lr=.01``.
+
+    Args:
+        written: Settings as typed, ``TABLE.NAME=VALUE`` or ``NAME=VALUE``. The last one of a name
+            counts.
+        tables: The tables the command takes. A name without a table belongs to the first.
+
+    >>> settings(["alpha=1", "inner.q=.5", "train.lr=.01"], ("method", "train"))
+    {'method': {'alpha': '1', 'inner.q': '.5'}, 'train': {'lr': '.01'}}
+    """
+    found: dict[str, dict[str, str]] = {table: {} for table in tables}
+    for text in written or []:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        table, key = _table_and_key(name, text, tables)
+        if not (equals and key):
+            raise CrossbiasError(f"a setting is written NAME=VALUE, got {text!r}")
+        found[table][key] = value
+    return found
+
+
+def data_settings(written: list[str] | None) -> dict[str, str]:
+    """The settings of a command that has no table but the data's."""
+    return settings(written, ("data",))["data"]
+
+
+def _table_and_key(name: str, text: str, tables: Sequence[str]) -> tuple[str, str]:
+    prefix, dot, key = name.partition(".")
+    if dot and prefix in tables:
+        return prefix, key
+    if dot and prefix in TABLES:
+        raise CrossbiasError(
+            f"--set {text}: this command has no table {prefix!r}, only "
+            f"{' and '.join(map(repr, tables))}; write --set {tables[0]}.NAME=VALUE"
+        )
+    if dot and (hint := closest(prefix, tables)):
+        raise CrossbiasError(
+            f"--set {text}: there is no table {prefix!r}{hint}; the tables are: "
+            f"{', '.join(tables)}; if {prefix!r} is a parameter, write --set {tables[0]}.{text}"
+        )
+    return tables[0], name
+
+
+def refuse_former_options(arguments: Sequence[str]) -> None:
+    """Say what an option of an earlier version is called now.
+
+    Raises:
+        CrossbiasError: The arguments have ``--data-set``, ``--network-set`` or ``--train-set``.
+    """
+    renamed = []
+    for place, argument in enumerate(arguments):
+        option, equals, value = argument.partition("=")
+        if option not in _FORMER:
+            continue
+        value = value if equals else "".join(arguments[place + 1 : place + 2]) or "NAME=VALUE"
+        now = shlex.quote(f"{_FORMER[option]}.{value}")
+        renamed.append(f"{option} {shlex.quote(value)} is now --set {now}")
+    if renamed:
+        raise CrossbiasError("; ".join(renamed))
+
+
+def folder_name(name: str) -> str:
+    """The name of a data set or method as part of a file's name, without the folders of its path.
+
+    >>> folder_name("glyphs"), folder_name("folder:../images/x-rays")
+    ('glyphs', 'folder-x-rays')
+    """
+    first, colon, rest = name.partition(":")
+    return f"{first}-{Path(rest).name}" if colon else first

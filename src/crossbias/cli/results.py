@@ -1,18 +1,21 @@
-"""``crossbias compare``: runs side by side, on the terminal or in a file."""
+"""``crossbias compare`` and ``crossbias report``: finished runs as a table or as a page."""
 
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
-from crossbias.cli import printing
+from crossbias.cli.printing import make_console, make_table, say
 from crossbias.errors import CrossbiasError
+from crossbias.runs import FORMATS, Comparison, compare_runs, grids_of, legend
 from crossbias.runs.files import write_atomically
 
 
 class TableFormat(StrEnum):
-    """How a comparison is written."""
+    """The formats of a comparison."""
 
     text = "text"
     csv = "csv"
@@ -20,42 +23,64 @@ class TableFormat(StrEnum):
     latex = "latex"
 
 
+class PageFormat(StrEnum):
+    """The formats of a report."""
+
+    html = "html"
+    md = "md"
+    json = "json"
+
+
 _SUFFIXES = {".csv": TableFormat.csv, ".md": TableFormat.markdown, ".tex": TableFormat.latex}
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs of the same data.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN", help="Folders of finished runs of the same data."),
+    ],
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="Number to compare, such as class_averaged; may be repeated."),
+        typer.Option(
+            metavar="<str>", help="Metric to show, such as class_averaged. May be repeated."
+        ),
     ] = None,
     attribute: Annotated[
-        str | None, typer.Option(help="Judge by this attribute; the runs' bias if left out.")
+        str | None,
+        typer.Option(
+            help="Attribute that defines the groups.", show_default="the bias of the runs"
+        ),
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Judge on this split, such as test-biased; test if left out.")
+        str | None, typer.Option(help="Split to compare on.", show_default="test")
     ] = None,
     format: Annotated[
-        TableFormat | None, typer.Option(help="Left out, what the file's name says, or text.")
+        TableFormat | None,
+        typer.Option(help="Format of the table.", show_default="by the ending of --output"),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="File to write: .csv, .md or .tex.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="File to write: .csv, .md or .tex.", show_default="printed"
+        ),
     ] = None,
 ) -> None:
-    """Compare runs: a row a method, over its seeds, and the gain over plain training."""
-    from crossbias.runs import FORMATS, compare_runs
+    """Compare finished runs in a table.
 
-    # The shell's runs/* names files too, such as a report beside the runs.
+    Runs that differ only in the training seed share a row. A second table shows the gain of each
+    row over plain training. Prints both tables, or writes them to --output.
+    """
+    # The shell expands runs/* to files too, such as a report beside the runs.
     folders = [path for path in runs if not path.is_file()]
     comparison = compare_runs(folders, columns=metric, attribute=attribute, split=split)
     chosen = format or _table_format(output)
     if chosen is TableFormat.text and output is not None:
         raise CrossbiasError(
-            f"{output} would be text; name a file that ends in {', '.join(_SUFFIXES)}, "
-            f"or choose --format csv, markdown or latex"
+            f"the format of {output} is not known; name a file that ends in "
+            f"{', '.join(_SUFFIXES)}, or choose --format csv, markdown or latex"
         )
     if chosen is TableFormat.text:
-        printing.print_comparison(printing.make_console(), comparison)
+        _print_comparison(make_console(), comparison)
         return
     text = FORMATS[chosen](comparison)
     if output is None:
@@ -65,48 +90,59 @@ def compare(
     typer.echo(f"wrote {output}")
 
 
-def _table_format(output: Path | None) -> TableFormat:
-    return (
-        TableFormat.text
-        if output is None
-        else _SUFFIXES.get(output.suffix.lower(), TableFormat.text)
-    )
-
-
-class PageFormat(StrEnum):
-    """What a report can be."""
-
-    html = "html"
-    md = "md"
-    json = "json"
-
-
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of finished runs.")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="The file to write; report.html, .md or .json."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="File to write: .html, .md or .json.",
+            show_default="report.html",
+        ),
     ] = None,
     format: Annotated[
         PageFormat | None,
         typer.Option(
-            help="html, a page; md, its printing; json, its numbers. From -o if left out."
+            help="html: a page with pictures; md: its tables; json: its numbers.",
+            show_default="by the ending of --output",
         ),
     ] = None,
     audit: Annotated[
-        Path | None, typer.Option(help="Folder of an audit of the same data, to show too.")
+        Path | None, typer.Option(help="Folder of an audit of the same data, to include.")
     ] = None,
 ) -> None:
-    """Write one self-contained HTML page (or Markdown, or JSON) that compares runs."""
+    """Write a report that compares finished runs.
+
+    The report is one self-contained HTML page, or Markdown or JSON. It is written to --output.
+    """
     from crossbias.report import write_report
 
     chosen = format or _page_format(output)
     output = output or Path(f"report.{chosen}")
     write_report(runs, output, format=chosen.value, audit=audit)
-    printing.make_console().print(f"wrote {output}", markup=False, highlight=False, soft_wrap=True)
+    say(make_console(), f"wrote {output}")
+
+
+def _print_comparison(console: Console, comparison: Comparison) -> None:
+    """Print the runs side by side, their gains over the baseline, and how to read both."""
+    for grid in grids_of(comparison):
+        table = make_table(*grid.header, title=grid.title)
+        for row in grid.rows:
+            table.add_row(*map(escape, row))
+        console.print(table)
+        console.print()
+    for line in legend(comparison):
+        say(console, line)
+
+
+def _table_format(output: Path | None) -> TableFormat:
+    """The format a file's ending names; text where it names none."""
+    ending = "" if output is None else output.suffix.lower()
+    return _SUFFIXES.get(ending, TableFormat.text)
 
 
 def _page_format(output: Path | None) -> PageFormat:
-    """The format a file's ending names; a page where it names none."""
+    """The format a file's ending names; HTML where it names none."""
     ending = "" if output is None else output.suffix.lower().removeprefix(".")
     return PageFormat(ending) if ending in list(PageFormat) else PageFormat.html

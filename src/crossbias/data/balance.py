@@ -1,27 +1,40 @@
-"""Sampling weights that undo the correlation of target and bias."""
+"""Sampling weights that give every class, or every (target, bias) group, the same share."""
+
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
 
+Sampling = Literal["uniform", "class-balanced", "group-balanced"]
+"""How often samples are drawn: each once, every class equally often, or every group."""
 
-def balanced_weights(data: BiasedDataset) -> Tensor:
-    """Weights with which every (target, bias) group of the data is drawn equally often.
+
+def balanced_weights(data: BiasedDataset, sampling: Sampling) -> Tensor | None:
+    """Sampling weights under which every class, or every (target, bias) group, is equally likely.
 
     Samples of one class whose bias is unknown count as a group of their own.
 
+    Args:
+        data: The training data.
+        sampling: ``class-balanced``, ``group-balanced``, or ``uniform`` for no weights.
+
     Returns:
-        ``(full_size,)`` one over the size of the sample's group; zero for rows that are not in
-        the data.
+        ``(full_size,)`` one over the size of the sample's class or group, and zero for rows that
+        are not in the data; None for ``uniform``.
 
     >>> data = BiasedDataset(
     ...     inputs=torch.zeros(4, 2), targets=torch.tensor([0, 0, 0, 1]),
     ...     attributes={"color": torch.tensor([0, 0, 1, 1])}, bias="color")
-    >>> balanced_weights(data)
+    >>> balanced_weights(data, "group-balanced")
     tensor([0.5000, 0.5000, 1.0000, 1.0000])
     """
-    group = data.targets * (data.num_biases + 1) + data.biases + 1  # unknown is -1
+    if sampling == "uniform":
+        return None
+    group = data.targets
+    if sampling == "group-balanced":
+        group = data.targets * (data.num_biases + 1) + data.biases + 1  # unknown is -1
     weights = torch.zeros(data.full_size)
     weights[data.index] = 1 / torch.bincount(group)[group]
     return weights

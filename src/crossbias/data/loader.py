@@ -41,7 +41,7 @@ class Loader:
         self.resident = data.inputs.nbytes <= resident_bytes
         self.inputs = data.inputs.to(device) if self.resident else data.inputs
         self.targets, self.biases = data.targets.to(device), data.biases.to(device)
-        self.index = data.index.to(device)
+        self.index, self.groups = data.index.to(device), data.groups.to(device)
         self.images = data.inputs.dtype == torch.uint8
         by_channel = (1, -1, *(1 for _ in data.inputs.shape[2:]))
         fast = device.type == "cuda" and data.inputs.ndim == 4
@@ -75,6 +75,7 @@ class Loader:
                 self.targets[positions],
                 self.biases[positions],
                 self.index[positions],
+                self.groups[positions],
             )
 
     def fetch(self, index: Tensor, *, augment: Augmentation | None = None, seed: int = 0) -> Tensor:

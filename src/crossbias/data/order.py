@@ -7,16 +7,21 @@ from crossbias.errors import CrossbiasError
 from crossbias.seeds import generator_for
 
 
-def epoch_order(n: int, epoch: int, seed: int, weights: Tensor | None = None) -> Tensor:
+def epoch_order(
+    n: int, epoch: int, seed: int, weights: Tensor | None = None, *, size: int | None = None
+) -> Tensor:
     """Positions of the samples of one epoch, the same on every process and platform.
 
     Args:
         n: Number of samples.
         epoch: Number of the epoch, from 0.
         seed: Seed of the run.
-        weights: ``None`` for every sample once; a boolean mask ``(n,)`` for every chosen sample
-            once; non-negative numbers ``(n,)`` for ``n`` draws with replacement, each sample in
-            proportion to its weight.
+        weights: How often each sample is taken, ``(n,)``. A boolean mask takes every chosen
+            sample once. Whole numbers take each sample so many times. Floating-point numbers
+            draw samples with replacement, in proportion to their weight. ``None`` takes every
+            sample once.
+        size: Number of positions. The order is repeated, shuffled anew, or cut to that length.
+            If left out, it is what ``weights`` say, and ``n`` where samples are drawn.
 
     Returns:
         int64 positions on the CPU.
@@ -25,17 +30,25 @@ def epoch_order(n: int, epoch: int, seed: int, weights: Tensor | None = None) ->
     [0, 1, 2, 3, 4]
     >>> epoch_order(4, epoch=0, seed=0, weights=torch.tensor([0.0, 0.0, 1.0, 0.0])).tolist()
     [2, 2, 2, 2]
+    >>> epoch_order(3, epoch=0, seed=0, weights=torch.tensor([0, 1, 3])).sort().values.tolist()
+    [1, 2, 2, 2]
     """
     generator = generator_for(seed, "order", epoch)
-    if weights is None:
-        return torch.randperm(n, generator=generator)
-    weights = weights.cpu()
+    weights = torch.ones(n, dtype=torch.int64) if weights is None else weights.cpu()
     if weights.shape != (n,):
         raise CrossbiasError(f"{n} samples need as many weights, got {tuple(weights.shape)}")
-    if weights.dtype == torch.bool:
-        chosen = weights.nonzero().squeeze(1)
-        return chosen[torch.randperm(len(chosen), generator=generator)]
-    return _draws(n, weights.double(), generator)
+    if weights.is_floating_point():
+        return _draws(size or n, weights.double(), generator)
+    if bool((weights < 0).any()):
+        raise CrossbiasError("a sample cannot be taken a negative number of times")
+    taken = torch.arange(n).repeat_interleave(weights.long())
+    if not len(taken):
+        raise CrossbiasError("sampling weights are all zero: there is nothing to take")
+    size = len(taken) if size is None else size
+    rounds = [
+        taken[torch.randperm(len(taken), generator=generator)] for _ in range(0, size, len(taken))
+    ]
+    return torch.cat(rounds)[:size]
 
 
 def _draws(n: int, weights: Tensor, generator: torch.Generator) -> Tensor:

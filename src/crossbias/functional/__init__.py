@@ -1,10 +1,19 @@
 """The papers' mathematics as pure functions of tensors, usable in any training loop."""
 
 from crossbias.functional.attribution import cam, intrinsic_weight
-from crossbias.functional.colors import color_levels
+from crossbias.functional.colors import IGNORED, LEVELS, color_levels
 from crossbias.functional.denoising import clean_samples, noise_threshold
+from crossbias.functional.difficulty import (
+    NOT_SEEN,
+    bias_negative_score,
+    class_maximum,
+    divided_by_class,
+    moving_average,
+    relative_difficulty,
+)
 from crossbias.functional.directions import vmf_log_density
 from crossbias.functional.gradients import head_gradient_norm
+from crossbias.functional.guidance import guidance_distance, pooled_guidance
 from crossbias.functional.kernels import hsic, median_bandwidth
 from crossbias.functional.objectives import (
     bias_cross_entropy,
@@ -12,25 +21,45 @@ from crossbias.functional.objectives import (
     generalized_cross_entropy,
     negative_conditional_entropy,
 )
-from crossbias.functional.regularizers import end_terms
+from crossbias.functional.partners import draw_partners, refilled
+from crossbias.functional.precision import at_least_float32, no_autocast, unit_rows
+from crossbias.functional.regularizers import EnDVariant, end_terms
+from crossbias.functional.resampling import acceptance, direction_score, magnitude_score
 from crossbias.functional.reversal import gradient_reversal
-from crossbias.methods.per_sample_gradients import per_sample_gradients
 
 __all__ = [
+    "IGNORED",
+    "LEVELS",
+    "NOT_SEEN",
+    "EnDVariant",
+    "acceptance",
+    "at_least_float32",
     "bias_cross_entropy",
+    "bias_negative_score",
     "cam",
+    "class_maximum",
     "clean_samples",
     "color_levels",
     "confusion",
+    "direction_score",
+    "divided_by_class",
+    "draw_partners",
     "end_terms",
     "generalized_cross_entropy",
     "gradient_reversal",
+    "guidance_distance",
     "head_gradient_norm",
     "hsic",
     "intrinsic_weight",
+    "magnitude_score",
     "median_bandwidth",
+    "moving_average",
     "negative_conditional_entropy",
+    "no_autocast",
     "noise_threshold",
-    "per_sample_gradients",
+    "pooled_guidance",
+    "refilled",
+    "relative_difficulty",
+    "unit_rows",
     "vmf_log_density",
 ]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from crossbias.data.order import batches, epoch_order
 from crossbias.functional import median_bandwidth
 from crossbias.networks.network import buffers_kept
-from crossbias.seeds import global_randomness_kept, seed_for, seed_global
+from crossbias.seeds import global_randomness_kept, seed_global
 from crossbias.types import Output
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def median_widths(
     Returns:
         ``(networks,)`` positive numbers, the mean over the processes.
     """
-    seed = seed_for(run.config.seed, run.stage_name, "widths")
+    seed = run.seed("widths")
     order = epoch_order(len(run.data), 0, seed)
     cut = batches(order, run.config.batch_size, minimum * run.devices.world)
     cut = cut[: math.ceil(_FRACTION * len(cut))]

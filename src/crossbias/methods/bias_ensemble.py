@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
-from crossbias.functional.partners import refilled
+from crossbias.functional import refilled
 from crossbias.methods.erm import BiasedERM
 from crossbias.types import Batch, Output
 

@@ -1,6 +1,8 @@
 """Denoised: leave out samples whose label looks wrong, then train any method on the others."""
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import torch
 from torch import Tensor
@@ -14,42 +16,61 @@ from crossbias.methods.pgd import PGD
 from crossbias.methods.scores import entropy, loss
 from crossbias.networks.network import Network
 from crossbias.parameters import Count
-from crossbias.runs.files import write_json
 from crossbias.train.method import Method, Supervision
 from crossbias.types import UNKNOWN
 
 if TYPE_CHECKING:
     from crossbias.train.run import Run
 
+DENOISER_STAGES: Final = ("cross-entropy", "entropy", "threshold")
+"""Stages that hold each training row's loss and entropy, and delta of eq. 2."""
+
 Counts = dict[str, dict[str, int]]
 """Samples before and after, by kind: ``{"clean majority": {"before": 90, "kept": 88}, ...}``."""
 
 
+@dataclass(kw_only=True)
 class Denoised(Method):
     """The de-noising module of PGD (Ahn et al., ICLR 2022 submission), Algorithm 3 and eq. 2.
 
     Methods that emphasize rare samples emphasize wrong labels as well. A plain network is trained
-    first; samples whose loss is high for how unsure the network is of them are left out, and the
-    method inside is trained on the rest. A class of which nothing would be left is kept whole.
+    first. Samples whose loss is high although the network is sure of its answer are left out, and
+    the method inside is trained on the rest. A class that would lose all its samples is kept whole.
 
-    Where the data has an attribute ``clean`` with the true labels, it is counted how many samples
-    of each kind were kept (Table 16); training does not look at it.
+    Where the data has an attribute ``clean`` with the true labels, the run counts how many samples
+    of each kind it kept (Table 16). Training does not look at that attribute.
 
     Args:
-        inner: The method trained on what is kept, PGD if not given: ``Denoised(inner=PGD(q=0.5))``;
-            in a file the table ``[method.inner]``, on the command line ``--set inner=pgd --set
-            inner.q=0.5``.
+        inner: The method trained on the kept samples, PGD if not given:
+            ``Denoised(inner=PGD(q=0.5))``. In a file it is the table ``[method.inner]``, on the
+            command line ``--set inner=pgd --set inner.q=0.5``.
         noise_epochs: Length of the plain training; the configured number of epochs if not given.
     """
 
+    name: ClassVar[str] = "denoised"
     paper: ClassVar[str] = "De-noising of PGD (ICLR 2022 submission)"
-    # Of an instance it is that of the method inside.
-    supervision: Supervision = "none"  # type: ignore[misc]
+    figures: ClassVar[Mapping[str, tuple[str, ...]]] = {"denoiser": DENOISER_STAGES}
 
-    def __init__(self, *, inner: Method | None = None, noise_epochs: Count | None = None) -> None:
-        self.inner = PGD() if inner is None else inner
-        self.noise_epochs = noise_epochs
-        self.supervision = self.inner.supervision
+    inner: Method = field(default_factory=PGD)
+    noise_epochs: Count | None = None
+
+    @property
+    def supervision(self) -> Supervision:  # type: ignore[override]  # depends on a keyword here
+        """What the method inside must know."""
+        return self.inner.supervision
+
+    def network_for(self, make: Callable[[], Network]) -> Network:
+        """A network as the method inside trains it."""
+        return self.inner.network_for(make)
+
+    def page(self) -> dict[str, Any]:
+        """The figures of the de-noiser and those of the method inside."""
+        own, inner = super().page(), self.inner.page()
+        nested = {
+            kind: tuple(f"inner/{stage}" for stage in stages)
+            for kind, stages in inner["figures"].items()
+        }
+        return {"figures": nested | own["figures"], "curves": inner["curves"]}
 
     def fit(self, run: "Run") -> Network:
         """Plain network, losses and entropies, the method inside on what looks clean."""
@@ -58,17 +79,16 @@ class Denoised(Method):
         keep = _with_lost_classes(run, self._keep(run))
         counts = kept_counts(run.data, keep)
         run.progress.note(_in_words(counts))
-        if run.folder is not None and run.devices.is_main:
-            write_json(run.folder.path / "stages" / "kept.json", counts)
-        return self.inner.fit(run.on(run.data.subset(keep)))
+        run.keep("kept", counts)
+        return self.inner.fit(run.nested("inner", data=run.data.subset(keep)))
 
     def _keep(self, run: "Run") -> Tensor:
-        """Which samples of the run's data to keep, (n,); what it is decided by stays on disk."""
+        """Which samples of the run's data to keep, (n,); the folder keeps the grounds for it."""
         plain = run.train(ERM(), name="noise", epochs=self.noise_epochs)
-        rows = run.data.index
-        losses = run.stage("cross-entropy", lambda: loss(run, plain))
-        entropies = run.stage("entropy", lambda: entropy(run, plain))
-        run.stage("threshold", lambda: noise_threshold(losses[rows], entropies[rows]))
+        rows, (loss_stage, entropy_stage, threshold_stage) = run.data.index, DENOISER_STAGES
+        losses = run.stage(loss_stage, lambda: loss(run, plain))
+        entropies = run.stage(entropy_stage, lambda: entropy(run, plain))
+        run.stage(threshold_stage, lambda: noise_threshold(losses[rows], entropies[rows]))
         return clean_samples(losses[rows], entropies[rows])
 
 

@@ -1,5 +1,6 @@
 """Plain training, and two variants that other methods build on."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import torch.nn.functional as F
@@ -14,9 +15,11 @@ if TYPE_CHECKING:
     from crossbias.train.run import Run
 
 
+@dataclass(kw_only=True)
 class ERM(Method):
     """Empirical risk minimization: mean cross-entropy, the baseline of every comparison."""
 
+    name: ClassVar[str] = "erm"
     paper: ClassVar[str] = "plain training"
     capturable: ClassVar[bool] = True
 
@@ -26,6 +29,7 @@ class ERM(Method):
         return {"loss": F.cross_entropy(output.logits, batch.target)}
 
 
+@dataclass(kw_only=True)
 class BiasedERM(Method):
     """Training that amplifies a shortcut: generalized cross-entropy (Zhang & Sabuncu, 2018).
 
@@ -36,8 +40,7 @@ class BiasedERM(Method):
     paper: ClassVar[str] = "generalized cross-entropy (NeurIPS 2018)"
     capturable: ClassVar[bool] = True
 
-    def __init__(self, *, q: PositiveFraction = 0.7) -> None:
-        self.q = q
+    q: PositiveFraction = 0.7
 
     def loss(self, batch: Batch) -> Losses:
         """Mean generalized cross-entropy."""
@@ -45,6 +48,7 @@ class BiasedERM(Method):
         return {"loss": generalized_cross_entropy(output.logits, batch.target, q=self.q).mean()}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class WeightedERM(Method):
     """Cross-entropy with a weight for each training sample.
 
@@ -55,8 +59,7 @@ class WeightedERM(Method):
     paper: ClassVar[str] = "plain training with sample weights"
     capturable: ClassVar[bool] = True
 
-    def __init__(self, *, weights: Tensor) -> None:
-        self.weights = weights
+    weights: Tensor
 
     def setup(self, run: "Run") -> None:
         """Put the weights on the device."""

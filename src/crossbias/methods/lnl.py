@@ -1,14 +1,17 @@
 """LNL: features that a second network cannot read the bias from."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from crossbias.data.dataset import BiasedDataset
+from crossbias.errors import CrossbiasError
 from crossbias.functional import (
+    LEVELS,
     bias_cross_entropy,
     color_levels,
     confusion,
@@ -16,9 +19,9 @@ from crossbias.functional import (
     negative_conditional_entropy,
 )
 from crossbias.methods.erm import ERM
-from crossbias.networks.bias_predictors import bias_predictor, check_predictable, middle_layer
+from crossbias.networks.bias_predictors import ColorPredictor, LabelPredictor, middle_layer
 from crossbias.networks.network import Network
-from crossbias.parameters import Count, NonNegative, Positive, PositiveFraction
+from crossbias.parameters import Count, NonNegative, PositiveFraction
 from crossbias.train.method import Method, Supervision
 from crossbias.types import Batch, Losses, Output
 
@@ -31,69 +34,52 @@ UNLEARNING: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@dataclass(kw_only=True)
 class LNL(Method):
     """Learning Not to Learn (Kim et al., CVPR 2019), eqs. 6 to 9.
 
     The network is cut in two, f and g. A bias network h learns to predict the bias from f's
-    output; f learns to be useful to g and useless to h. Two updates a batch, as released::
+    output; f learns to be useful to g and useless to h. Each batch makes two updates, as in the
+    authors' code::
 
         f, g: min CE(g(f(x)), y) + lambda E[sum_b Q(b|f(x)) log Q(b|f(x))],  Q = h, fixed
         h:    min L_B = CE(h(f(x)), b),  while f takes a step along -mu times its gradient
 
     Args:
-        target: What h predicts: the bias ``labels``, by one linear layer on pooled features; or
-            the ``color`` levels of the image itself on a coarse grid, by two convolutions for
-            each channel, which needs no labels.
-        view: What h sees when it predicts a ``color``: the surroundings of each ``position``, as
-            released, or the whole ``image``, as g does, whose levels it then predicts as one
-            distribution. Labels are always predicted from the whole.
-        layer: Name of the last layer of f, such as ``body.5``. If empty the lower half of the
-            convolutions, a ResNet without its last stage, or else the whole body.
+        target: What h predicts. ``labels`` are the bias labels, predicted by one linear layer on
+            pooled features. ``color`` is the levels of the image's own colors on a coarse grid,
+            predicted by two convolutions for each channel; it needs no labels.
+        layer: Name of the last layer of f, such as ``body.5``. If empty, f is the lower half of
+            the convolutions, a ResNet without its last stage, or else the whole body.
         unlearn: The objective that makes h's prediction uninformative: the paper's negative
             conditional ``entropy``, or the ``confusion`` loss of BlindEye.
-        lambda_f: Its weight, the paper's lambda; .01 in the authors' code. With 0 what is left
-            is gradient reversal (GRL of Table 1).
+        lambda_f: Weight of that objective, the paper's lambda; .01 in the authors' code. With 0
+            only gradient reversal is left (GRL in Table 1).
         mu: How strongly the gradient of h's loss is reversed into f; .1 in the authors' code.
             With 0 that loss trains h alone (Ours-adv, or with ``confusion`` BlindEye).
         from_biased: Start from a network that plain training has biased, as the authors do,
             instead of from fresh weights.
         biased_epochs: Length of that training; the configured number of epochs if not given.
-        lr_factor: Learning rate after it over the configured one; the authors go from .01 to
-            .001.
-        bias_lr_factor: Learning rate of h over that of f and g; 1 in the authors' code.
+        lr_factor: Learning rate after that training, divided by the configured one; the authors
+            go from .01 to .001.
     """
 
+    name: ClassVar[str] = "lnl"
     paper: ClassVar[str] = "LNL (CVPR 2019)"
     capturable: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        *,
-        target: Literal["labels", "color"] = "labels",
-        view: Literal["position", "image"] = "position",
-        layer: str = "",
-        unlearn: Literal["entropy", "confusion"] = "entropy",
-        lambda_f: NonNegative = 0.01,
-        mu: NonNegative = 0.1,
-        from_biased: bool = True,
-        biased_epochs: Count | None = None,
-        lr_factor: PositiveFraction = 0.1,
-        bias_lr_factor: Positive = 1.0,
-    ) -> None:
-        self.target = target
-        self.view = view
-        self.layer = layer
-        self.unlearn = unlearn
-        self.lambda_f = lambda_f
-        self.mu = mu
-        self.from_biased = from_biased
-        self.biased_epochs = biased_epochs
-        self.lr_factor = lr_factor
-        self.bias_lr_factor = bias_lr_factor
+    target: Literal["labels", "color"] = "labels"
+    layer: str = ""
+    unlearn: Literal["entropy", "confusion"] = "entropy"
+    lambda_f: NonNegative = 0.01
+    mu: NonNegative = 0.1
+    from_biased: bool = True
+    biased_epochs: Count | None = None
+    lr_factor: PositiveFraction = 0.1
 
     @property
-    def supervision(self) -> Supervision:  # type: ignore[override]  # here it is a keyword's
-        """Colors are read from the images."""
+    def supervision(self) -> Supervision:  # type: ignore[override]  # depends on a keyword here
+        """Bias labels; for colors only the kind, since they are read from the images."""
         return "bias labels" if self.target == "labels" else "kind of bias"
 
     def setup(self, run: "Run") -> None:
@@ -106,8 +92,7 @@ class LNL(Method):
         self.network, self.optimizer = run.build(None, config)
         self.network.tap(layer)
         self.bias_network, self.bias_optimizer = run.build(
-            lambda: bias_predictor(self.target, run.data, shape, self.view),
-            replace(config, lr=config.lr * self.bias_lr_factor),
+            lambda: self._bias_predictor(run.data, shape), config
         )
 
     def fit(self, run: "Run") -> Network:
@@ -143,7 +128,7 @@ class LNL(Method):
     def _step_bias(self, batch: Batch) -> Losses:
         reverses = self.mu > 0
         with torch.set_grad_enabled(reverses):  # else f is fixed here
-            tapped = self.run.until_tap(self.network, batch.inputs)  # of the f just updated
+            tapped = self.run.until_tap(self.network, batch.inputs)  # by the f just updated
             tapped = gradient_reversal(tapped, scale=self.mu)
         loss = bias_cross_entropy(self.bias_network(tapped), self._bias(batch, tapped))  # eq. 7
         self.run.minimize(loss, self.bias_optimizer, partial=self.optimizer if reverses else None)
@@ -155,19 +140,52 @@ class LNL(Method):
         mean, std = self.loader.mean, self.loader.std
         return color_levels(batch.inputs, mean=mean, std=std, size=tapped.shape[-1])
 
+    def _bias_predictor(self, data: BiasedDataset, shape: torch.Size) -> nn.Module:
+        """The network h, for a layer that gives ``shape`` for a sample."""
+        if self.target == "labels":
+            return LabelPredictor(shape[0], data.num_biases)
+        return ColorPredictor(shape[0], data.inputs.shape[1], LEVELS)
+
     def _checked_layer(self, run: "Run") -> tuple[str, torch.Size]:
-        """The last layer of f and what it gives for a sample, from which h can be made."""
+        """The last layer of f and the shape of its output, from which h can be made."""
         network = run.outline()
         network.tap(self.layer or middle_layer(network))
         sample = next(run.loader(run.data).batches([torch.arange(1)])).inputs.cpu()
         with torch.no_grad():
             shape = network.until_tap(sample).shape[1:]
-        check_predictable(self.target, run.data, shape)
+        if self.target == "labels":
+            _check_labels(run.data, shape)
+        else:
+            _check_colors(run.data, shape)
         return network.tapped_layer, shape
 
 
 def _tapped(output: Output) -> Tensor:
-    """What f gives: the named layer's output, or where there is none the body's."""
+    """The output of f: the named layer's, or the body's where no layer is named."""
     if output.tapped is not None:
         return output.tapped
     return output.features if output.maps is None else output.maps
+
+
+def _check_labels(data: BiasedDataset, shape: torch.Size) -> None:
+    """Refuse data without two bias values, or a layer that h cannot read labels from."""
+    if (data.counts().sum(0) > 0).sum() < 2:
+        raise CrossbiasError(
+            f"there is nothing to unlearn: attribute {data.bias!r} of {data.name} has only one "
+            f"value; name another attribute, or unlearn the color with target='color'"
+        )
+    if len(shape) not in (1, 3):
+        raise CrossbiasError(
+            f"bias labels are predicted from features (D) or maps (D, h, w), but the layer gives "
+            f"{tuple(shape)}; name another layer"
+        )
+
+
+def _check_colors(data: BiasedDataset, shape: torch.Size) -> None:
+    """Refuse inputs that are no images, or a layer that gives no square grid."""
+    if data.inputs.ndim != 4 or len(shape) != 3 or shape[1] != shape[2]:
+        raise CrossbiasError(
+            f"color is predicted on a square grid from images, but {data.name} has inputs "
+            f"{tuple(data.inputs.shape[1:])}, for which the layer gives {tuple(shape)}; name a "
+            f"layer that gives square maps, or use target='labels'"
+        )

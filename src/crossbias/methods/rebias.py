@@ -1,6 +1,7 @@
 """ReBias: a network made independent of others that are biased by design."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from crossbias.train.run import Run
 
 
+@dataclass(kw_only=True)
 class ReBias(Method):
     """ReBias (Bahng et al., ICML 2020), eq. 3 and Algorithm 1.
 
@@ -29,17 +31,16 @@ class ReBias(Method):
         g: min CE(g) - lambda_g HSIC_1(f, g)
 
     No bias labels are used, but g must be chosen for the kind of bias: a 1 x 1 ConvNet sees
-    color and no shape.
+    color and no shape. HSIC sees the whole batch, whatever the number of processes.
 
     Args:
-        biased: Names of the g among the networks, one or several, built for the data at hand.
-            The paper has one; where its eq. 2 takes the maximum over g, the released code takes
-            the sum over those it is given.
+        biased: Names of one or several networks g, built for the data at hand. The paper has
+            one. Where its eq. 2 takes the maximum over g, the released code takes the sum.
         lambda_f: Weight of independence in f's objective (the paper's lambda).
         lambda_g: Weight of dependence in g's objective.
-        sigma: Width of the RBF kernels: a number for all, 1 on Biased MNIST; several numbers, of
-            f and of each g; or ``median``, the median distance between two samples of a batch,
-            for each network its own and anew before each epoch, as on ImageNet.
+        sigma: Width of the RBF kernels: one number for all (1 on Biased MNIST), a number for f
+            and one for each g, or ``median``. The latter is the median distance between two
+            samples of a batch, measured for each network before each epoch, as on ImageNet.
         position: What is compared: the pooled ``features``, or the ``logits``, which the paper
             finds more stable for action recognition.
         unbiased: HSIC_1 (eq. A3) if true, else the biased HSIC_0 of section 3.2.
@@ -47,29 +48,23 @@ class ReBias(Method):
             Algorithm 1 prints it. The second one sees the first one's new features.
     """
 
+    name: ClassVar[str] = "rebias"
     paper: ClassVar[str] = "ReBias (ICML 2020)"
     supervision: ClassVar[Supervision] = "kind of bias"
     minimum_batch: ClassVar[int] = 4  # HSIC_1 divides by m - 3
     capturable: ClassVar[bool] = True
+    curves: ClassVar[Mapping[str, tuple[str, str]]] = {"hsic": ("HSIC", "hsic")}
 
-    def __init__(
-        self,
-        *,
-        biased: tuple[str, ...] | str = ("convnet-1x1",),
-        lambda_f: NonNegative = 1.0,
-        lambda_g: NonNegative = 1.0,
-        sigma: Positive | Literal["median"] | tuple[Positive, ...] = 1.0,
-        position: Literal["features", "logits"] = "features",
-        unbiased: bool = True,
-        order: Literal["g-then-f", "f-then-g"] = "g-then-f",
-    ) -> None:
-        self.biased = (biased,) if isinstance(biased, str) else tuple(biased)
-        self.lambda_f = lambda_f
-        self.lambda_g = lambda_g
-        self.sigma = sigma
-        self.position = position
-        self.unbiased = unbiased
-        self.order = order
+    biased: tuple[str, ...] | str = ("convnet-1x1",)
+    lambda_f: NonNegative = 1.0
+    lambda_g: NonNegative = 1.0
+    sigma: Positive | Literal["median"] | tuple[Positive, ...] = 1.0
+    position: Literal["features", "logits"] = "features"
+    unbiased: bool = True
+    order: Literal["g-then-f", "f-then-g"] = "g-then-f"
+
+    def __post_init__(self) -> None:
+        self.biased = (self.biased,) if isinstance(self.biased, str) else tuple(self.biased)
 
     def setup(self, run: "Run") -> None:
         """Build f, and each g for the same data."""
@@ -140,8 +135,8 @@ class ReBias(Method):
     def _hsic(self, moving: Output, moving_number: int, fixed: Output, fixed_number: int) -> Tensor:
         """HSIC of two networks, f being number 0; the fixed one gets no gradient."""
         return hsic(
-            self._chosen(moving),
-            self._chosen(fixed).detach(),
+            self.run.gather(self._chosen(moving)),
+            self.run.gather(self._chosen(fixed).detach()),
             sigma_u=self.widths[moving_number],
             sigma_v=self.widths[fixed_number],
             unbiased=self.unbiased,

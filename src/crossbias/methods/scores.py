@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crossbias.functional import head_gradient_norm, per_sample_gradients, vmf_log_density
-from crossbias.functional.acceptance import acceptance, direction_score, magnitude_score
+from crossbias.functional import head_gradient_norm, vmf_log_density
 from crossbias.functional.precision import at_least_float32
-from crossbias.methods.per_sample_gradients import parts_of
+from crossbias.functional.resampling import acceptance, direction_score, magnitude_score
+from crossbias.methods.per_sample_gradients import parts_of, per_sample_gradients
 from crossbias.networks.network import Network
 from crossbias.types import Batch, Output
 

@@ -2,13 +2,12 @@
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 
-from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.networks.bagnet import bagnet18, bagnet18_released
 from crossbias.networks.gray import gray
@@ -54,7 +53,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """A network by name and keywords, to be built for the data it will see.
+    """A network by name and keywords, to be built for inputs of some shape.
 
     >>> Recipe("convnet", {"kernel": 1})
     Recipe(name='convnet', options={'kernel': 1})
@@ -67,21 +66,25 @@ class Recipe:
         checked = validated(_factory(self.name), self.options, f"network {self.name!r}")
         object.__setattr__(self, "options", checked)  # frozen; text becomes what it stands for
 
-    def build(self, data: BiasedDataset) -> Network:
-        """A fresh network whose input and output fit the data."""
+    def build(self, *, num_classes: int, shape: Sequence[int]) -> Network:
+        """A network with fresh weights, or pretrained ones where the options ask for them.
+
+        Args:
+            num_classes: Number of logits.
+            shape: Shape of one input, such as (3, 28, 28).
+        """
         factory, owner = _factory(self.name), f"network {self.name!r}"
         known = parameters_of(factory)
-        shape = data.inputs.shape[1:]
         sizes = {
-            "num_classes": data.num_classes,
+            "num_classes": num_classes,
             "in_channels": shape[0],
             "in_features": math.prod(shape),
         }
         fitting = {name: size for name, size in sizes.items() if name in known}
         if takes_any_keyword(factory):  # as torchvision's builders: resnet18(**keywords)
-            fitting["num_classes"] = data.num_classes
+            fitting["num_classes"] = num_classes
         if "in_channels" in known and len(shape) == 1:
-            raise CrossbiasError(f"{owner} takes images, but {data.name} holds vectors; use 'mlp'")
+            raise CrossbiasError(f"{owner} takes images, but the inputs are vectors; use 'mlp'")
         return factory(**validated(factory, fitting | dict(self.options), owner))
 
 
@@ -141,8 +144,8 @@ def _timm_factory(name: str) -> Callable[..., Network]:
             if not pretrained:
                 raise
             raise CrossbiasError(
-                f"the pretrained weights of {name!r} could not be had ({_first_line(error)}); "
-                f"fetch them once where there is a network, or train with pretrained=false"
+                f"the pretrained weights of {name!r} could not be loaded ({_first_line(error)}); "
+                f"fetch them once where there is a network connection, or use pretrained=false"
             ) from error
         return as_network(model)
 

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from crossbias.runs.columns import checked
-from crossbias.runs.rows import Row, rows_of
-from crossbias.runs.rows import differences, read_runs
+from crossbias.runs.rows import Row, differences, read_runs, rows_of
 from crossbias.verify import (
     WEIGHTS,
     Estimate,

@@ -3,32 +3,16 @@
 import json
 import os
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, BinaryIO
-
-from crossbias.errors import CrossbiasError
-
-
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-
-from crossbias.errors import CrossbiasError
-
-
-import zipfile
-from pathlib import Path
-from typing import Any
-
-import torch
 
 from crossbias.errors import CrossbiasError
 

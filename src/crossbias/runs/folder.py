@@ -9,13 +9,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
-from crossbias.runs.files import read_json, write_atomically, write_json
-from crossbias.runs.files import load_torch
-
-
-from pathlib import Path
-
-from crossbias.errors import CrossbiasError
+from crossbias.runs.files import load_torch, read_json, write_atomically, write_json
 
 
 class RunFolder:
@@ -26,6 +20,7 @@ class RunFolder:
         self.config = path / "config.json"
         self.log = path / "log.jsonl"
         self.checkpoint = path / "checkpoint.pt"
+        self.stages = path / "stages"
         self.model = path / "model.safetensors"
         self.predictions = path / "predictions.npz"
         self.metrics = path / "metrics.json"
@@ -75,46 +70,48 @@ class RunFolder:
                 kept.append(line + "\n")
         write_atomically(self.log, lambda file: file.write("".join(kept).encode()))
 
-    def save_network(self, name: str, state: dict[str, Tensor]) -> None:
-        """Store a stage's finished network; ``model`` is the run's result."""
-        path = self._network_path(name)
-        path.parent.mkdir(exist_ok=True)
+    def save_model(self, state: dict[str, Tensor]) -> None:
+        """Store the trained network, the run's result."""
         tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in state.items()}
-        write_atomically(path, lambda file: file.write(save(tensors)))
+        write_atomically(self.model, lambda file: file.write(save(tensors)))
 
-    def load_network(self, name: str) -> dict[str, Tensor] | None:
-        """A stage's finished network, if it is there."""
-        path = self._network_path(name)
-        if not path.exists():
-            return None
+    def load_model(self) -> dict[str, Tensor]:
+        """The trained network.
+
+        Raises:
+            CrossbiasError: It is missing or damaged.
+        """
+        if not self.model.exists():
+            raise CrossbiasError(f"{self.path} has no trained model; train the run again")
         try:
-            return load_file(path)
+            return load_file(self.model)
         except Exception as error:  # safetensors has its own errors
             raise CrossbiasError(
-                f"{path} is damaged ({error}); delete it and resume to train it again"
+                f"{self.model} is damaged ({error}); restore it from a copy, or train again"
             ) from error
 
-    def save_tensor(self, name: str, value: Tensor) -> None:
-        """Store what a stage computed."""
-        path = self.path / "stages" / f"{name}.pt"
-        path.parent.mkdir(exist_ok=True)
-        write_atomically(path, lambda file: torch.save(value.cpu(), file))
+    def save_stage(self, name: str, value: Any) -> None:
+        """Store what a stage computed: a tensor, or the whole state of a training.
 
-    def load_tensor(self, name: str) -> Tensor | None:
-        """What a stage computed, if it is there."""
-        path = self.path / "stages" / f"{name}.pt"
-        if not path.exists():
-            return None
-        value = load_torch(path)
-        assert isinstance(value, Tensor)
-        return value
+        Args:
+            name: The stage; slashes in it become folders.
+            value: Tensors in dictionaries and lists.
+        """
+        path = self._stage(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, lambda file: torch.save(value, file))
+
+    def load_stage(self, name: str) -> Any:
+        """What a stage computed, tensors on the CPU; None where it did not finish."""
+        path = self._stage(name)
+        return load_torch(path) if path.exists() else None
 
     def finish(self) -> None:
         """Mark the run as finished; nothing is written after this."""
         write_atomically(self.done, lambda file: file.write(b""))
 
-    def _network_path(self, name: str) -> Path:
-        return self.model if name == "model" else self.path / "stages" / f"{name}.safetensors"
+    def _stage(self, name: str) -> Path:
+        return self.stages / f"{name}.pt"
 
     def _content(self) -> str:
         if not self.config.exists():

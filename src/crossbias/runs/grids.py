@@ -3,8 +3,8 @@
 import math
 from typing import NamedTuple
 
-from crossbias.runs.rows import Cell, Row
 from crossbias.runs.compare import Comparison
+from crossbias.runs.rows import Cell, Row
 from crossbias.verify import Estimate, McNemar
 
 

@@ -2,24 +2,15 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from crossbias.errors import CrossbiasError
 from crossbias.runs.columns import COLUMNS, Judged, judged
-from crossbias.errors import CrossbiasError
-from crossbias.runs.read import FinishedRun
+from crossbias.runs.read import FinishedRun, read_run
 from crossbias.verify import Estimate, over_seeds
-
-
-import json
-import shlex
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
-
-from crossbias.errors import CrossbiasError
-from crossbias.runs.read import read_run
-from crossbias.runs.read import FinishedRun
 
 
 class Cell(NamedTuple):
@@ -54,7 +45,9 @@ class Row(NamedTuple):
         return str(self.runs[0].config["selection"])
 
 
-def rows_of(runs: Sequence[FinishedRun], columns: Sequence[str], attribute: str | None) -> list[Row]:
+def rows_of(
+    runs: Sequence[FinishedRun], columns: Sequence[str], attribute: str | None
+) -> list[Row]:
     """One row for the runs of each recipe, in the order they are named.
 
     Raises:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from crossbias.data.balance import Sampling
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import (
     Count,
@@ -20,42 +21,49 @@ Selection = Literal["last", "validation-accuracy", "validation-worst-group"]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How long, how fast and on what to train.
+    """How long, how fast and on what device to train.
 
     Args:
-        epochs: Passes over the training set, each of as many samples as the set has.
-        steps: Number of updates instead of ``epochs``; the last pass is cut short.
+        epochs: Passes over the training set.
+        steps: Number of updates, instead of ``epochs``; the last pass is cut short.
+        epoch_size: Samples in a pass; as many as the training set has if not given.
         batch_size: Samples in an update, over all processes together.
-        optimizer: ``adam`` has coupled weight decay, as in the papers; ``adamw`` and ``adamp``
-            (Heo et al., ICLR 2021, recommended by ReBias) decoupled. ``adamp`` reads values on the
-            host, so its steps are not replayed as CUDA graphs.
+        sampling: How samples are drawn. ``uniform`` takes each sample once in a pass.
+            ``class-balanced`` draws every class equally often, ``group-balanced`` every (target,
+            bias) group, which uses bias labels. A training that a method gives sampling weights
+            of its own follows those.
+        optimizer: ``adam`` has coupled weight decay, as in the papers. ``adamw`` and ``adamp``
+            (Heo et al., ICLR 2021, recommended by ReBias) have decoupled weight decay. ``adamp``
+            reads values on the host, so its steps are not replayed as CUDA graphs.
         lr: Learning rate at the start.
-        momentum: Of ``sgd``.
-        weight_decay: As the optimizer understands it.
-        schedule: ``step`` multiplies the learning rate by ``decay`` every ``decay_epochs``;
-            ``milestones`` at each fraction of the training named in ``milestones``; ``cosine``
-            lets it fall to zero.
+        momentum: Momentum of ``sgd``.
+        weight_decay: Weight decay, as the optimizer understands it.
+        schedule: ``step`` multiplies the learning rate by ``decay`` every ``decay_epochs``.
+            ``milestones`` does so at each fraction of the training in ``milestones``. ``cosine``
+            lets the rate fall to zero.
         decay: Factor of ``step`` and ``milestones``.
         decay_epochs: Epochs between two decays of ``step``.
         milestones: Fractions of the training at which ``milestones`` decays.
         gradient_clip: Largest norm of the gradient of one network; ``None`` for no limit.
-        precision: ``float32``, or ``bf16`` for mixed precision; statistics stay in float32.
-        seed: Of everything random in the training: weights, order, augmentation, dropout.
-        device: ``auto``, ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
+        precision: ``float32``, or ``bf16`` for mixed precision. Statistics stay in float32.
+        seed: Seed of everything random in the training: weights, order, augmentation, dropout.
+        device: ``auto``, ``cpu``, ``cuda``, ``cuda:1`` or ``mps``.
         processes: Number of processes, each with its own device, that share every batch.
         compile: Compile the networks with ``torch.compile``.
-        cuda_graphs: On one CUDA device, replay the steps of methods that allow it as a graph.
+        cuda_graphs: Replay steps as a CUDA graph, on one device and for methods that allow it.
         augment: Augmentations of training batches, in this order; the data's own if ``None``.
-        validation_interval: Epochs between two validations; the last epoch always has one.
-        selection: The rule that picks the epoch whose network is kept: the last, or the best on
-            validation data by accuracy or by worst-group accuracy (which needs bias labels).
+        validation_interval: Epochs between two validations. The last epoch always has one.
+        selection: The rule that picks the epoch whose network is kept: the last one, or the best
+            on validation data by accuracy or by worst-group accuracy (which needs bias labels).
         resident_bytes: Training data up to this size is kept on the device.
         workers: Processes that feed larger data.
     """
 
     epochs: Count = 10
     steps: Count | None = None
+    epoch_size: Count | None = None
     batch_size: Count = 128
+    sampling: Sampling = "uniform"
     optimizer: Literal["adam", "adamw", "sgd", "adamp"] = "adam"
     lr: Positive = 1e-3
     momentum: Fraction = 0.9

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from lightning_fabric import Fabric
@@ -76,15 +76,29 @@ class Devices:
         return summed
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """The rows of all processes, without gradient; each may have another number of them."""
+        """The rows of the whole batch, in its order: process r of p holds rows r, r + p, ...
+
+        Gradients flow to this process's own rows, times the number of processes: a loss of the
+        whole batch then has the same gradient as on one process, once the gradients of all
+        processes are averaged.
+        """
         if self.world == 1:
-            return tensor.detach()
-        gathered = self.fabric.all_gather(torch.tensor(len(tensor), device=self.device))
-        assert isinstance(gathered, Tensor)
-        sizes = gathered.tolist()
+            return tensor
+        gathered: Tensor = _Gathered.apply(tensor, self)
+        return gathered
+
+    def gather_rows(self, tensor: Tensor) -> Tensor:
+        """What ``gather`` gives, without gradient."""
+        counts = self.fabric.all_gather(torch.tensor(len(tensor), device=self.device))
+        assert isinstance(counts, Tensor)
+        sizes = counts.tolist()
         missing = tensor.new_zeros(max(sizes) - len(tensor), *tensor.shape[1:])
         padded = self.fabric.all_gather(torch.cat([tensor.detach(), missing]))
-        return torch.cat([part[:size] for part, size in zip(padded, sizes, strict=True)])
+        assert isinstance(padded, Tensor)
+        whole = tensor.new_empty(sum(sizes), *tensor.shape[1:])
+        for rank, size in enumerate(sizes):
+            whole[rank :: self.world] = padded[rank, :size]
+        return whole
 
     def any(self, flag: bool) -> bool:
         """Whether something holds on at least one process."""
@@ -116,17 +130,38 @@ class Devices:
             yield
 
 
+class _Gathered(torch.autograd.Function):
+    """Rows of all processes; the gradient of this process's own, scaled against averaging."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, devices: Devices) -> Tensor:
+        ctx.rank, ctx.world = devices.rank, devices.world
+        return devices.gather_rows(tensor)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient[ctx.rank :: ctx.world] * ctx.world, None
+
+
 class _Bf16(MixedPrecision):
     """Mixed precision that leaves the maps as they are: most methods never look at them."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__("bf16-mixed", device.type)
 
-    def convert_output(self, data: Output | Tensor) -> Output | Tensor:
+    def convert_output(self, data: Any) -> Any:
         """Losses and statistics are computed in float32."""
+        if isinstance(data, Output):
+            return data._replace(logits=data.logits.float(), features=data.features.float())
         if isinstance(data, Tensor):
-            return data.float()
-        return data._replace(logits=data.logits.float(), features=data.features.float())
+            return data.float() if data.is_floating_point() else data
+        if isinstance(data, dict):
+            return {name: self.convert_output(part) for name, part in data.items()}
+        if isinstance(data, tuple) and hasattr(data, "_fields"):
+            return type(data)(*(self.convert_output(part) for part in data))
+        if isinstance(data, tuple | list):
+            return type(data)(self.convert_output(part) for part in data)
+        return data
 
 
 def unwrapped(network: _Module) -> _Module:

@@ -12,7 +12,7 @@ import torch
 def environment(device: torch.device) -> dict[str, str]:
     """Versions and hardware, for the record."""
     return {
-        "crossbias": crossbias_version(),
+        "crossbias": package_version(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "platform": f"{platform.system()} {platform.machine()}",
@@ -20,7 +20,7 @@ def environment(device: torch.device) -> dict[str, str]:
     }
 
 
-def crossbias_version() -> str:
+def package_version() -> str:
     """The installed version; that of a source tree on the path is not known."""
     try:
         return version("crossbias")

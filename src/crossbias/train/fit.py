@@ -8,7 +8,6 @@ from torch import nn
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
-from crossbias.methods import METHODS, Method
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.parameters import validated
 from crossbias.progress import Progress
@@ -18,7 +17,8 @@ from crossbias.runs.stored import TrainingLabels, save_labels
 from crossbias.train.config import TrainConfig
 from crossbias.train.evaluation import alignments_of
 from crossbias.train.interrupts import Interrupts
-from crossbias.train.record import check_same_run, record_of
+from crossbias.train.method import Method
+from crossbias.train.record import check_same_run, record_of, supervision_of
 from crossbias.train.result import Result
 
 
@@ -29,6 +29,7 @@ def fit(
     *,
     network: Network | Recipe | nn.Module | str,
     config: TrainConfig | None = None,
+    fresh: bool | None = None,
     folder: Path | str | None = None,
     resume: bool = False,
     progress: Progress | None = None,
@@ -42,16 +43,19 @@ def fit(
         network: The classifier: a torch model (copied, never changed), a name such as
             ``resnet18``, or a recipe.
         config: How to train.
+        fresh: Whether every network that the method builds from a torch model starts with new
+            random weights, drawn from the seed, or as a copy of the model. If not given, a model
+            that has not been trained gets new weights, and a trained one is copied.
         folder: Where to keep the run; nothing is written if not given.
         resume: Continue the unfinished run in ``folder``.
-        progress: Who hears about it; nobody if not given.
+        progress: Receives progress reports, such as ``crossbias.progress.shown_progress()``.
 
     Returns:
         The trained network and its metrics on the validation data.
     """
     result = train_run(
-        method, train, validation, network=network, config=config, folder=folder, resume=resume,
-        progress=progress,
+        method, train, validation, network=network, config=config, fresh=fresh, folder=folder,
+        resume=resume, progress=progress,
     )  # fmt: skip
     result.finish()
     return result
@@ -63,10 +67,11 @@ def train_run(
     validation: BiasedDataset | None,
     *,
     network: Network | Recipe | nn.Module | str,
-    config: TrainConfig | None,
-    folder: Path | str | None,
-    resume: bool,
-    progress: Progress | None,
+    config: TrainConfig | None = None,
+    fresh: bool | None = None,
+    folder: Path | str | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
 ) -> Result:
     """What ``fit`` does, up to ``Result.finish``: other splits can still be judged."""
     from crossbias.train.run import Run  # the only import that brings Fabric
@@ -76,12 +81,13 @@ def train_run(
     _check(method, train, validation, config)
     with Interrupts() as interrupts:
         run = Run(
-            train, network=recipe, config=config, validation=validation, progress=progress,
-            interrupts=interrupts,
+            train, network=recipe, config=config, validation=validation, fresh=fresh,
+            progress=progress, interrupts=interrupts,
         )  # fmt: skip
         record = record_of(
-            method, train, validation, network=recipe, config=config, device=run.device
-        )
+            method, train, validation, network=recipe, fresh=run.fresh, config=config,
+            device=run.device,
+        )  # fmt: skip
         run.folder = _open(folder, record, resume, run.devices.is_main)
         try:
             trained = method.fit(run)
@@ -92,7 +98,7 @@ def train_run(
             run.progress.close()
     path = run.folder.path if run.folder is not None and run.devices.is_main else None
     if run.folder is not None and path is not None:
-        run.folder.save_network("model", trained.state_dict())
+        run.folder.save_model(trained.state_dict())
         labels = TrainingLabels(
             index=train.index, target=train.targets, attributes=train.attributes
         )
@@ -113,15 +119,14 @@ def _check(
     method: Method, train: BiasedDataset, validation: BiasedDataset | None, config: TrainConfig
 ) -> None:
     """Refuse what cannot work, before anything is trained or written."""
-    name = type(method).__name__
     _check_hyperparameters(method)
     if not len(train):
         raise CrossbiasError(f"{train.name} has no training samples")
-    if method.supervision == "bias labels" and not train.has_bias_labels:
-        free = [key for key, kind in METHODS.items() if kind().supervision != "bias labels"]
+    if supervision_of(method, config) == "bias labels" and not train.has_bias_labels:
+        name = type(method).__name__ if method.supervision == "bias labels" else config.sampling
         raise CrossbiasError(
             f"{name} needs bias labels, but {train.name!r} has none; name the attribute that is "
-            f"the bias, or use a method that needs none: {', '.join(free)}"
+            f"the bias, or use a method that needs none (crossbias list methods)"
         )
     if validation is not None and validation.classes != train.classes:
         raise CrossbiasError(

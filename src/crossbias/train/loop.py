@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from crossbias.data.balance import balanced_weights
 from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError, Diverged, Interrupted
 from crossbias.formatting import numbers_in_words
 from crossbias.networks.network import has_batch_norm
 from crossbias.runs.folder import resume_command
-from crossbias.seeds import seed_for, seed_global
+from crossbias.seeds import seed_global
 from crossbias.train.checkpoint import load_checkpoint, packed, restore, save_checkpoint
 from crossbias.train.graph import GraphedStep
 from crossbias.train.meter import Meter
@@ -30,12 +31,14 @@ class Training:
     """One training of one method on a run's data, from its checkpoint if there is one.
 
     Args:
-        run: The run, of which ``method`` has built its networks.
+        run: The run for which ``method`` has built its networks. Its ``stage_name`` names the
+            stage in the log and in the folder.
         method: What is trained.
-        name: Name of the stage.
-        epochs: Instead of the configured length, if given.
+        final: Whether the run ends with this training: the selection rule concerns it.
+        epochs: Length instead of the configured one, if given.
         steps: The same in updates; the last epoch is cut short.
-        weights: Sampling weights or mask over the full training set, if any.
+        weights: What ``epoch_order`` takes, over the full training set; if not given, what the
+            configuration's ``sampling`` says.
     """
 
     def __init__(
@@ -43,12 +46,13 @@ class Training:
         run: "Run",
         method: Method,
         *,
-        name: str,
+        final: bool,
         epochs: int | None,
         steps: int | None,
         weights: Tensor | None,
     ) -> None:
-        self.run, self.method, self.name = run, method, name
+        self.run, self.method, self.name, self.final = run, method, run.stage_name, final
+        weights = balanced_weights(run.data, run.config.sampling) if weights is None else weights
         self.weights = None if weights is None else weights.cpu()[run.data.index]
         self.loader = run.loader(run.data)
         self.augment = run.augmentation()
@@ -81,9 +85,7 @@ class Training:
         run = self.run
         for optimizer, config in run.optimizers:
             set_learning_rate(optimizer, learning_rate(config, self.epoch, self.epochs), run.device)
-        for part in self.method.state().values():
-            if isinstance(part, nn.Module):
-                part.train()
+        _set_training(self.method)
         if self.step == 0:
             self.method.begin_epoch()
         self._first, self._started = self.step, time.monotonic()
@@ -147,9 +149,9 @@ class Training:
         )  # fmt: skip
 
     def _keep_best(self, validation: dict[str, float] | None) -> None:
-        """The selection rule concerns the final network; earlier stages keep their last."""
+        """The selection rule concerns the final training; other stages keep their last network."""
         rule = self.run.config.selection
-        if rule == "last" or self.name != "final" or validation is None:
+        if rule == "last" or not self.final or validation is None:
             return
         value = validation["worst_group" if rule == "validation-worst-group" else "accuracy"]
         if self.best is None or value > self.best["value"]:
@@ -203,22 +205,39 @@ class Training:
                 )
         restore(self.method.state(), saved["state"], path)
         self.epoch, self.step, self.best = saved["epoch"], saved["step"], saved["best"]
+        if self.step:  # what an epoch prepares and no checkpoint holds is prepared again
+            _set_training(self.method)
+            self.method.begin_epoch()
+            restore(self.method.state(), saved["state"], path)
         self.meter.restore(saved["meter"], self.run.device)
         self.run.progress.note(f"resuming {self.name} after epoch {self.epoch}, step {self.step}")
 
     def _cut(self, epoch: int) -> list[Tensor]:
-        seed = seed_for(self.run.config.seed, self.name)
-        order = epoch_order(len(self.run.data), epoch, seed, self.weights)
+        seed = self.run.seed()
+        size = self.run.config.epoch_size
+        order = epoch_order(len(self.run.data), epoch, seed, self.weights, size=size)
         cut = batches(order, self.run.config.batch_size, self.minimum)
         left = self.steps - epoch * len(cut)
         return cut if left >= len(cut) else cut[: int(left)]
 
     def _seed(self, *purpose: str | int) -> int:
-        return seed_for(self.run.config.seed, self.name, self.epoch, *purpose)
+        return self.run.seed(self.epoch, *purpose)
 
     def _rate(self) -> float:
         samples = (self.step - self._first) * self.run.config.batch_size
         return samples / max(time.monotonic() - self._started, 1e-9)
+
+
+def _set_training(method: Method) -> None:
+    """Training mode for all networks of a method, but for layers whose weights are frozen."""
+    for part in method.state().values():
+        if not isinstance(part, nn.Module):
+            continue
+        part.train()
+        for module in part.modules():
+            parameters = list(module.parameters())
+            if parameters and not any(parameter.requires_grad for parameter in parameters):
+                module.eval()
 
 
 def _minimum_batch(run: "Run", method: Method) -> int:

@@ -1,4 +1,4 @@
-"""What a run is: enough to judge it and to do it again, and to refuse resuming another."""
+"""What a run is: enough to judge it and to repeat it, and to refuse resuming another one."""
 
 import json
 from dataclasses import asdict
@@ -9,16 +9,11 @@ import torch
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
-from crossbias.networks import Network, Recipe
-from crossbias.registry import described
+from crossbias.networks.network import Network
+from crossbias.networks.recipe import Recipe
 from crossbias.train.config import TrainConfig
-from crossbias.train.environment import (
-    command_line,
-    crossbias_version,
-    environment,
-    source_commit,
-)
-from crossbias.train.method import Method
+from crossbias.train.environment import command_line, environment, package_version, source_commit
+from crossbias.train.method import Method, Supervision, described
 
 _MAY_DIFFER = {
     *("device", "processes", "workers", "resident_bytes", "cuda_graphs", "compile"),
@@ -32,24 +27,37 @@ def record_of(
     validation: BiasedDataset | None,
     *,
     network: Network | Recipe,
+    fresh: bool,
     config: TrainConfig,
     device: torch.device,
 ) -> dict[str, Any]:
     """The content of ``config.json``."""
     hashes = {data.split: data.hash for data in (train, validation) if data is not None}
     return {
-        "version": crossbias_version(),
+        "version": package_version(),
         "command": command_line(),
         "commit": source_commit(),
         "method": described(method),
         "paper": method.paper,
-        "supervision": method.supervision,
+        "supervision": supervision_of(method, config),
         "selection": config.selection,
-        "data": {"name": train.name} | dict(train.origin) | {"bias": train.bias, "hashes": hashes},
-        "network": _described(network),
+        "page": method.page(),
+        "data": {
+            "name": train.name,
+            **train.origin,
+            "bias": train.bias,
+            "hashes": hashes,
+            **_facts(train),
+        },
+        "network": _described(network, fresh),
         "train": asdict(config),
         "environment": environment(device),
     }
+
+
+def supervision_of(method: Method, config: TrainConfig) -> Supervision:
+    """What a training must know about the bias: the method, and the way samples are drawn."""
+    return "bias labels" if config.sampling == "group-balanced" else method.supervision
 
 
 def check_same_run(saved: dict[str, Any], own: dict[str, Any], path: Path) -> None:
@@ -68,8 +76,28 @@ def check_same_run(saved: dict[str, Any], own: dict[str, Any], path: Path) -> No
                 )
 
 
-def _described(network: Network | Recipe) -> dict[str, Any]:
+def _facts(train: BiasedDataset) -> dict[str, Any]:
+    """What it takes to use the trained network without the training data.
+
+    ``aligned`` lists, for each attribute and each class, the values that go along with the class.
+    """
+    aligned = {}
+    for name, values in train.values.items():
+        table = train.with_bias(name).alignment().tolist()
+        aligned[name] = [
+            [value for value, flag in zip(values, row, strict=True) if flag] for row in table
+        ]
+    return {
+        "shape": list(train.inputs.shape[1:]),
+        "classes": list(train.classes),
+        "values": {name: list(values) for name, values in train.values.items()},
+        "aligned": aligned,
+    }
+
+
+def _described(network: Network | Recipe, fresh: bool) -> dict[str, Any]:
     if isinstance(network, Recipe):
         return {"name": network.name} | dict(network.options)
     size = sum(parameter.numel() for parameter in network.parameters())
-    return {"name": None, "body": type(network.body).__name__, "parameters": size}
+    body = type(network.body).__name__
+    return {"name": None, "body": body, "parameters": size, "fresh": fresh}

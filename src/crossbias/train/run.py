@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +14,14 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches
 from crossbias.errors import Interrupted
+from crossbias.networks.fresh import looks_trained, redraw
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import Recipe
 from crossbias.progress import Progress
+from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
 from crossbias.seeds import global_randomness_kept, seed_for, seed_global
+from crossbias.train.checkpoint import packed, restore
 from crossbias.train.config import TrainConfig
 from crossbias.train.devices import Devices, unwrapped
 from crossbias.train.evaluation import evaluation_pass
@@ -35,16 +38,27 @@ _AGREE_STEPS = 16  # how often several processes ask each other whether to stop
 
 
 class Run:
-    """Data, devices, configuration and folder of one run, and what methods do with them.
+    """Data, devices, configuration and folder of one run: what a method programs against.
+
+    ``crossbias.fit`` makes one and hands it to ``Method.fit``, which hands it on to ``setup``.
 
     Args:
         data: The training data.
         validation: Data for validation and selection, never trained on.
-        network: What ``build`` makes by default: a recipe, or a network to copy.
+        network: What ``build`` makes by default: a recipe, or a network as an object.
         config: How to train.
+        fresh: Whether a network given as an object gets new random weights, drawn from the run's
+            seed, every time it is built. If not given, one that has not been trained does, and a
+            trained one is copied (``crossbias.networks.looks_trained``). A recipe always builds
+            a new network.
         folder: Where to keep checkpoints and stages; ``None`` keeps nothing.
-        progress: Who hears about it.
-        interrupts: Who knows whether to stop.
+        progress: Receives progress reports.
+        interrupts: Knows whether somebody asked to stop.
+
+    Attributes:
+        device: Where tensors of a batch are.
+        stage_name: Name of the stage that is trained, in the folder and in the log, such as
+            ``final`` or ``inner/biased``.
     """
 
     def __init__(
@@ -54,18 +68,25 @@ class Run:
         network: Network | Recipe,
         config: TrainConfig,
         validation: BiasedDataset | None = None,
+        fresh: bool | None = None,
         folder: RunFolder | None = None,
         progress: Progress | None = None,
         interrupts: Interrupts | None = None,
     ) -> None:
         self.data, self.validation = data, validation
         self.network, self.config, self.folder = network, config, folder
+        if fresh is None:
+            fresh = isinstance(network, Recipe) or not looks_trained(network)
+        self.fresh = fresh
         self.progress = progress or Progress()
         self.interrupts = interrupts or Interrupts()
         self.devices = Devices(config)
         self.device = self.devices.device
-        self.stage_name = "final"
+        self.stage_name = self._seed_name = "final"
         self.optimizers: list[tuple[Optimizer, TrainConfig]] = []
+        # Of a pipeline inside another one: before the names of its stages, before the names that
+        # seed them, and whether the run ends with it.
+        self._prefix, self._seed_prefix, self._last = "", "", True
         self._loaders: dict[int, Loader] = {}
 
     @overload
@@ -85,18 +106,15 @@ class Run:
     ) -> tuple[nn.Module, Optimizer]:
         """A network on the device and its optimizer; its learning rate follows its schedule.
 
+        Parameters that do not require a gradient are left out of the optimizer.
+
         Args:
             network: A recipe, a module to copy, or a function that makes one, which then draws
                 its weights from this run's seed; the run's own if not given.
-            config: Optimizer and schedule of this network; the run's if not given.
+            config: Optimizer, schedule and clipping of this network; the run's if not given.
         """
         config = config or self.config
-        number = len(self.optimizers)
-        with global_randomness_kept(self.device):
-            seed_global(seed_for(self.config.seed, "network", self.stage_name, number), self.device)
-            module = self._fresh(network or self.network).to(self.device)
-        if self.device.type == "cuda" and not any(p.ndim == 5 for p in module.parameters()):
-            module.to(memory_format=torch.channels_last)
+        module = self._placed(network)
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         optimizer = make_optimizer(config, trained, self.device)
         if config.compile:
@@ -105,12 +123,26 @@ class Run:
         self.optimizers.append((optimizer, config))
         return wrapped, optimizer
 
+    def frozen(self, network: _Module) -> _Module:
+        """A copy of a module on the device that is never trained: evaluation mode, no gradient."""
+        module = self._placed(network)
+        assert isinstance(module, type(network))
+        return module.eval().requires_grad_(False)
+
+    def make_network(self) -> Network:
+        """One of the run's own networks on the CPU, to build something larger from.
+
+        Its weights come from torch's global generator, which ``build`` seeds for each network:
+        two of them differ, unless they are copies of a trained network.
+        """
+        network = self._made(self.network)
+        assert isinstance(network, Network)
+        return network
+
     def outline(self) -> Network:
         """The run's network on the CPU, not trained, to look at its layers."""
         with global_randomness_kept(self.device):
-            network = self._fresh(self.network).cpu()  # the trained one of a stage is elsewhere
-        assert isinstance(network, Network)
-        return network.eval()
+            return self.make_network().cpu().eval()
 
     def minimize(
         self, loss: Tensor, *optimizers: Optimizer, partial: Optimizer | None = None
@@ -119,9 +151,10 @@ class Run:
 
         Args:
             loss: What to minimize.
-            *optimizers: Of the networks that move.
-            partial: Of a network that the loss reaches through ``until_tap``. Layers it does not
-                reach get a gradient of zero, so that weight decay and momentum still move them.
+            *optimizers: The optimizers of the networks that move.
+            partial: The optimizer of a network that the loss reaches through ``until_tap``.
+                Layers it does not reach get a gradient of zero, so that weight decay and momentum
+                still move them.
         """
         moving = optimizers if partial is None else (*optimizers, partial)
         for optimizer in moving:
@@ -130,10 +163,23 @@ class Run:
         if partial is not None:
             self.devices.complete_gradients(partial)
         for optimizer in moving:
-            if self.config.gradient_clip is not None:
-                parameters = [p for group in optimizer.param_groups for p in group["params"]]
-                nn.utils.clip_grad_norm_(parameters, self.config.gradient_clip)
+            self._clip(optimizer)
             optimizer.step()
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """The rows of the whole batch from this process's rows, for losses over pairs of samples.
+
+        With one process these are the rows themselves. With several, every process computes the
+        loss of the whole batch; gradients flow to its own rows, scaled so that the average over
+        the processes is the gradient of that loss.
+
+        Args:
+            tensor: ``(b, ...)`` one row for each sample of this process's share.
+
+        Returns:
+            ``(B, ...)`` one row for each sample of the batch, in its order.
+        """
+        return self.devices.gather(tensor)
 
     def until_tap(self, network: Network, inputs: Tensor) -> Tensor:
         """``Network.until_tap`` in the run's precision; see ``partial`` of ``minimize``."""
@@ -157,49 +203,89 @@ class Run:
         steps: int | None = None,
         weights: Tensor | None = None,
         network: Network | None = None,
+        config: TrainConfig | None = None,
     ) -> Network:
         """Train a method on this run's data; a stage that was finished before is not repeated.
 
         Args:
             method: What to train.
-            name: Name of the stage, in the log and in the folder.
-            epochs: Instead of the configured length.
-            steps: Instead of the configured length, in updates.
-            weights: One number for each row of the full training set: samples are drawn in
-                proportion to it; or a mask of the rows to train on.
-            network: To start from a copy of, instead of the run's own.
+            name: Name of the stage, in the log and in the folder. ``final`` is the training that
+                the run ends with.
+            epochs: Length instead of the configured one.
+            steps: Length instead of the configured one, in updates.
+            weights: How often each row of the full training set is taken, see
+                ``crossbias.data.order.epoch_order``: a mask, whole numbers, or sampling weights.
+            network: Start from a copy of this network, instead of from the run's own.
+            config: Configuration of this stage; the run's if not given. Derive it with
+                ``dataclasses.replace(run.config, lr=0.1)``.
 
         Returns:
             The trained network, in evaluation mode.
         """
         child = copy.copy(self)
-        child.stage_name, child.optimizers = name, []
-        child.network = network or self.network
+        child.stage_name, child.optimizers = self._prefix + name, []
+        child._seed_name = self._seed_prefix + name
+        child.config = config or self.config
+        if network is not None:
+            child.network, child.fresh = network, False
         method.setup(child)
-        finished = self.folder.load_network(name) if self.folder is not None else None
-        if finished is not None:
-            self.progress.note(f"stage {name!r} is finished already")
-            method.network.load_state_dict(finished)
+        final = name == "final" and self._last
+        saved = None if final or self.folder is None else self._state_of(child.stage_name)
+        if saved is not None:
+            self.progress.note(f"stage {child.stage_name!r} is finished already")
+            restore(method.state(), saved, f"the state of stage {child.stage_name!r}")
         else:
             with self.devices.training():
-                Training(child, method, name=name, epochs=epochs, steps=steps, weights=weights).go()
+                Training(
+                    child, method, final=final, epochs=epochs, steps=steps, weights=weights
+                ).go()
             self.devices.share(method.network)
-            if self.folder is not None and self.devices.is_main and name != "final":
-                self.folder.save_network(name, method.network.state_dict())
+            if self.folder is not None and self.devices.is_main and not final:
+                self.folder.save_stage(f"{child.stage_name}.state", packed(method.state()))
         return unwrapped(method.network).eval()
 
     def stage(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
         """What ``compute`` returns, kept in the folder so that a resumed run reads it back."""
-        value = self.folder.load_tensor(name) if self.folder is not None else None
+        name = self._prefix + name
+        value = self.folder.load_stage(name) if self.folder is not None else None
         # All processes or none: one that comes late may find what the first has saved by then.
         missing = self.devices.any(value is None)
         if value is None or missing:
             self.progress.note(f"computing {name}")
             value = compute().cpu()
             if self.folder is not None and self.devices.is_main:
-                self.folder.save_tensor(name, value)
+                self.folder.save_stage(name, value)
             self.devices.barrier()
+        assert isinstance(value, Tensor)
         return value
+
+    def keep(self, name: str, value: Any) -> None:
+        """Write a JSON file beside the stages, for people and other programs to read."""
+        if self.folder is not None and self.devices.is_main:
+            path = self.folder.stages / f"{self._prefix}{name}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, value)
+
+    def nested(self, name: str, *, data: BiasedDataset | None = None, last: bool = True) -> "Run":
+        """This run for a whole method inside another one, whose stages get names of their own.
+
+        Args:
+            name: Put before the names of all its stages, as in ``inner/biased``.
+            data: Other data, such as a subset; this run's if not given.
+            last: Whether the run ends with that method's final training. It then trains as it
+                would alone, with the same seeds. If not, its final training is one stage among
+                others, and draws otherwise than stages of the same name.
+        """
+        child = copy.copy(self)
+        child.data = self.data if data is None else data
+        child._prefix, child._last = f"{self._prefix}{name}/", self._last and last
+        if not last:
+            child._seed_prefix = f"{self._seed_prefix}{name}/"
+        return child
+
+    def seed(self, *purpose: str | int) -> int:
+        """A seed for one purpose of the stage at hand, see ``crossbias.seeds.seed_for``."""
+        return seed_for(self.config.seed, self._seed_name, *purpose)
 
     @property
     def steps(self) -> int:
@@ -207,14 +293,14 @@ class Run:
 
         Where a small rest joins the batch before it, an epoch takes one less.
         """
-        epoch_steps = len(batches(torch.arange(len(self.data)), self.config.batch_size))
+        size = self.config.epoch_size or len(self.data)
+        epoch_steps = len(batches(torch.arange(size), self.config.batch_size))
         return self.config.steps or self.config.epochs * epoch_steps
 
     def preview(self) -> Output:
         """What a fresh network gives for the first batch, to refuse one that cannot serve."""
         with global_randomness_kept(self.device):
-            network = self._fresh(self.network).to(self.device)
-        assert isinstance(network, Network)
+            network = self.make_network().to(self.device)
         _, output = next(self._outputs(network, self.data))
         return output
 
@@ -228,30 +314,28 @@ class Run:
 
         Args:
             index: ``(B,)`` rows of the full training set, on the device.
-            number: Of the step, which seeds their augmentation.
+            number: Number of the step, which seeds their augmentation.
         """
-        seed = seed_for(self.config.seed, self.stage_name, "fetch", number, self.devices.rank)
+        seed = self.seed("fetch", number, self.devices.rank)
         return self.loader(self.data).fetch(index, augment=self.augmentation(), seed=seed)
 
-    def on(self, data: BiasedDataset) -> "Run":
-        """The same run on other data, such as a subset."""
-        child = copy.copy(self)
-        child.data = data
-        return child
-
     def score(self, network: Network, function: Callable[[Batch, Output], Tensor]) -> Tensor:
-        """One number for each row of the full training set, from one pass over the data.
+        """A number or a tensor for each row of the full training set, from one pass over the data.
 
         Args:
-            network: In evaluation mode for the pass; batches come without augmentation.
-            function: Numbers ``(B,)`` of a batch, from the batch and the network's output.
+            network: Put into evaluation mode for the pass; batches come without augmentation.
+            function: ``(B, *shape)`` from a batch and the network's output.
 
         Returns:
-            ``(full_size,)`` on the device; zero for rows that are not in this run's data.
+            ``(full_size, *shape)`` float32 on the device; zero for rows that are not in this
+            run's data.
         """
-        table = torch.zeros(self.data.full_size, device=self.device)
+        table = torch.zeros(0, device=self.device)
         for batch, output in self._outputs(network, self.data):
-            table[batch.index] = function(batch, output).float()
+            values = function(batch, output).float()
+            if not len(table):
+                table = torch.zeros(self.data.full_size, *values.shape[1:], device=self.device)
+            table[batch.index] = values
         return self.devices.sum(table)
 
     def validate(self, network: Network) -> dict[str, float] | None:
@@ -289,11 +373,6 @@ class Run:
             return False
         return self.devices.any(self.interrupts.requested is not None)
 
-    def _fresh(self, network: nn.Module | Recipe | Callable[[], nn.Module]) -> nn.Module:
-        if isinstance(network, Recipe):
-            return network.build(self.data)
-        return copy.deepcopy(network) if isinstance(network, nn.Module) else network()
-
     def batches(self, size: int | None = None) -> Iterator[Batch]:
         """The data in order, without augmentation; each process has its share.
 
@@ -313,3 +392,39 @@ class Run:
         """Batches and outputs of one pass in evaluation mode, this process's share of them."""
         found = self._batches(data, self.config.batch_size)
         return evaluation_pass(unwrapped(network), found, self.devices.autocast)
+
+    def _placed(self, network: nn.Module | Recipe | Callable[[], nn.Module] | None) -> nn.Module:
+        """A network on the device, its weights drawn from the run's seed for this purpose."""
+        purpose = ("network", self._seed_name, len(self.optimizers))
+        with global_randomness_kept(self.device):
+            seed_global(seed_for(self.config.seed, *purpose), self.device)
+            module = self.make_network() if network is None else self._made(network)
+            module = module.to(self.device)
+        if self.device.type == "cuda" and not any(p.ndim == 5 for p in module.parameters()):
+            module.to(memory_format=torch.channels_last)
+        return module
+
+    def _made(self, network: nn.Module | Recipe | Callable[[], nn.Module]) -> nn.Module:
+        if isinstance(network, Recipe):
+            shape = self.data.inputs.shape[1:]
+            return network.build(num_classes=self.data.num_classes, shape=shape)
+        if not isinstance(network, nn.Module):
+            return network()
+        copied = copy.deepcopy(network)
+        if network is self.network and self.fresh:
+            redraw(copied)
+        return copied
+
+    def _clip(self, optimizer: Optimizer) -> None:
+        """Limit the gradient's norm by the configuration that the network was built with."""
+        config = next(config for built, config in self.optimizers if built is optimizer)
+        if config.gradient_clip is not None:
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
+
+    def _state_of(self, stage: str) -> dict[str, object] | None:
+        """The saved state of a training that was finished before an interruption."""
+        assert self.folder is not None
+        saved = self.folder.load_stage(f"{stage}.state")
+        assert saved is None or isinstance(saved, dict)
+        return saved

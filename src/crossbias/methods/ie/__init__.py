@@ -1,13 +1,15 @@
 """IE: guide a network to what samples with and without the bias have in common."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 
 from crossbias.errors import CrossbiasError
 from crossbias.methods.bias_ensemble import divided, ensemble_certainty, in_words
-from crossbias.methods.ie.bias_negatives import Partners
-from crossbias.methods.ie.guidance_maps import save_guidance_maps
+from crossbias.methods.ie.bias_negatives import SCORE_CURVES, Partners
+from crossbias.methods.ie.guidance_maps import GUIDANCE_STAGES, save_guidance_maps
 from crossbias.methods.ie.guided_training import GuidedTraining, in_steps
 from crossbias.networks.network import Network
 from crossbias.parameters import Count, Fraction, NonNegative, Positive, PositiveFraction
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from crossbias.train.run import Run
 
 
+@dataclass(kw_only=True)
 class IE(Method):
     """Intrinsic feature enhancement (Park et al., CVPR 2024), Algorithm 1.
 
@@ -58,46 +61,28 @@ class IE(Method):
             ``prediction``.
     """
 
+    name: ClassVar[str] = "ie"
     paper: ClassVar[str] = "IE (CVPR 2024)"
+    figures: ClassVar[Mapping[str, tuple[str, ...]]] = {"guidance": GUIDANCE_STAGES}
+    curves: ClassVar[Mapping[str, tuple[str, str]]] = SCORE_CURVES
 
-    def __init__(
-        self,
-        *,
-        members: Count = 5,
-        ensemble_length: Positive = 0.02,
-        q: PositiveFraction = 0.7,
-        confidence: Fraction = 0.99,
-        reference_start: NonNegative = 0.02,
-        guidance_start: NonNegative = 0.2,
-        alpha_loss: PositiveFraction = 0.3,
-        alpha_score: PositiveFraction = 0.3,
-        tau: NonNegative = 1.0,
-        lambda_sim: NonNegative = 0.1,
-        partners: Partners = "negative",
-        empty: Literal["skip", "candidates"] = "skip",
-        score_weights: bool = True,
-        guidance_loss: bool = True,
-        negative_loss: bool = True,
-        detach: bool = False,
-        explained: Literal["target", "prediction"] = "target",
-    ) -> None:
-        self.members = members
-        self.ensemble_length = ensemble_length
-        self.q = q
-        self.confidence = confidence
-        self.reference_start = reference_start
-        self.guidance_start = guidance_start
-        self.alpha_loss = alpha_loss
-        self.alpha_score = alpha_score
-        self.tau = tau
-        self.lambda_sim = lambda_sim
-        self.partners = partners
-        self.empty = empty
-        self.score_weights = score_weights
-        self.guidance_loss = guidance_loss
-        self.negative_loss = negative_loss
-        self.detach = detach
-        self.explained = explained
+    members: Count = 5
+    ensemble_length: Positive = 0.02
+    q: PositiveFraction = 0.7
+    confidence: Fraction = 0.99
+    reference_start: NonNegative = 0.02
+    guidance_start: NonNegative = 0.2
+    alpha_loss: PositiveFraction = 0.3
+    alpha_score: PositiveFraction = 0.3
+    tau: NonNegative = 1.0
+    lambda_sim: NonNegative = 0.1
+    partners: Partners = "negative"
+    empty: Literal["skip", "candidates"] = "skip"
+    score_weights: bool = True
+    guidance_loss: bool = True
+    negative_loss: bool = True
+    detach: bool = False
+    explained: Literal["target", "prediction"] = "target"
 
     def fit(self, run: "Run") -> Network:
         """Ensemble, division of the data, training with guidance, maps of some pairs."""

@@ -1,12 +1,11 @@
 """IE's bias-negative samples: scored while a biased network trains, drawn as partners."""
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from crossbias.functional.difficulty import NOT_SEEN, bias_negative_score
-from crossbias.functional.partners import draw_partners, refilled
+from crossbias.functional import NOT_SEEN, bias_negative_score, draw_partners, refilled
 from crossbias.types import UNKNOWN, Batch
 
 if TYPE_CHECKING:
@@ -15,6 +14,15 @@ if TYPE_CHECKING:
 
 Partners = Literal["negative", "candidates", "all"]
 """Where partners come from: D^BN, D^BN_cand or D in the paper's Table 3."""
+
+SCORE_CURVES: Final = {
+    "score_aligned": ("BN score", "aligned"),
+    "score_conflicting": ("BN score", "conflicting"),
+    "negatives": ("share in D^BN", "all candidates"),
+    "negatives_aligned": ("share in D^BN", "aligned"),
+    "negatives_conflicting": ("share in D^BN", "conflicting"),
+}
+"""The numbers that ``BiasNegatives.summary`` logs: the axis of each, and its label."""
 
 
 class BiasNegatives:

@@ -1,6 +1,6 @@
 """IE's maps E(z) and IE(z) of chosen pairs, as in the paper's Figure 3."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import torch
 from torch import Tensor
@@ -13,7 +13,10 @@ from crossbias.types import Output
 if TYPE_CHECKING:
     from crossbias.train.run import Run
 
-_CLASSES = 16  # pairs that are saved at most, one a class
+GUIDANCE_STAGES: Final = ("guidance-pictures", "guidance-maps")
+"""Stages that hold pictures of samples, and their maps E(z) and IE(z)."""
+
+_CLASSES = 16  # at most this many pairs are saved, one for each class
 
 
 @torch.no_grad()
@@ -72,11 +75,11 @@ def save_guidance_maps(run: "Run", network: Network, pairs: Tensor, *, tau: floa
         return torch.stack(intrinsic_maps(own, partner, network.head.weight, classes, tau=tau), 1)
 
     run.stage("guidance-pairs", lambda: pairs)
-    run.stage("guidance-maps", compute)
+    run.stage(GUIDANCE_STAGES[1], compute)
     if run.data.inputs.ndim == 4:
         place = torch.zeros(run.data.full_size, dtype=torch.int64)
         place[run.data.index] = torch.arange(len(run.data))
-        run.stage("guidance-pictures", lambda: run.data.pictures(place[pairs[:, 0]]))
+        run.stage(GUIDANCE_STAGES[0], lambda: run.data.pictures(place[pairs[:, 0]]))
 
 
 def telling_pairs(run: "Run", division: Division, losses: Tensor, score: Tensor) -> Tensor:

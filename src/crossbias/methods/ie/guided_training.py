@@ -1,18 +1,17 @@
 """The training of IE: Algorithm 1 from its line 2 on."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crossbias.functional.difficulty import relative_difficulty
-from crossbias.functional.guidance import guidance_distance, pooled_guidance
+from crossbias.functional import guidance_distance, pooled_guidance, relative_difficulty
 from crossbias.methods.bias_ensemble import Division
 from crossbias.methods.ie.bias_negatives import BiasNegatives
 from crossbias.methods.ie.guidance_maps import intrinsic_maps, telling_pairs
 from crossbias.methods.loss_table import LossTable
-from crossbias.seeds import generator_for
 from crossbias.train.method import Method
 from crossbias.types import Batch, Losses, Output
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from crossbias.train.run import Run
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GuidedTraining(Method):
     """Trains f_b on aligned samples and f_d with a bias-negative partner beside each sample.
 
@@ -31,9 +31,8 @@ class GuidedTraining(Method):
 
     paper: ClassVar[str] = "IE (CVPR 2024), Algorithm 1"
 
-    def __init__(self, *, options: "IE", division: Division) -> None:
-        self.options = options
-        self.division = division
+    options: "IE"
+    division: Division
 
     def setup(self, run: "Run") -> None:
         """Build f_d and f_b, and the tables of losses and scores."""
@@ -88,8 +87,7 @@ class GuidedTraining(Method):
     def _step_biased(self, batch: Batch, number: int) -> Tensor:
         """Train f_b on the aligned samples, and score all of the batch by its losses."""
         each = _cross_entropy(self.biased_network(batch.inputs), batch)
-        index, losses = self._of_all_processes(batch.index, each)
-        self.biased_losses.update(index, losses)
+        index = self.biased_losses.update(batch.index, each)
         if number >= self.reference_step:
             self.negatives.update(index, self.biased_losses.values[index])
         chosen = self.aligned[batch.index]
@@ -139,7 +137,7 @@ class GuidedTraining(Method):
 
     def _difficulty(self, batch: Batch, each: Tensor) -> Tensor:
         """w(x) of LfF, with this step's losses taken in."""
-        self.losses.update(*self._of_all_processes(batch.index, each))
+        self.losses.update(batch.index, each)
         return relative_difficulty(
             self.biased_losses.relative(batch.index, batch.target),
             self.losses.relative(batch.index, batch.target),
@@ -149,16 +147,10 @@ class GuidedTraining(Method):
         score = self.negatives.score[rows].clamp(min=0)
         return score if self.options.score_weights else torch.ones_like(score)
 
-    def _of_all_processes(self, index: Tensor, losses: Tensor) -> tuple[Tensor, Tensor]:
-        """Every process keeps the same tables."""
-        gather = self.run.devices.gather
-        return gather(index), gather(losses)
-
     def _uniform(self, batch: Batch, number: int) -> Tensor:
-        run = self.run
-        purpose = (run.stage_name, "partners", number, run.devices.rank)
-        drawn = torch.rand(len(batch.index), generator=generator_for(run.config.seed, *purpose))
-        return drawn.to(run.device, non_blocking=True)
+        seed = self.run.seed("partners", number, self.run.devices.rank)
+        drawn = torch.rand(len(batch.index), generator=torch.Generator().manual_seed(seed))
+        return drawn.to(self.run.device, non_blocking=True)
 
     def __repr__(self) -> str:
         return repr(self.options)

@@ -1,4 +1,4 @@
-"""Plain training, and EnD beside it."""
+"""EnD, beside plain training."""
 
 import dataclasses
 
@@ -8,19 +8,29 @@ import torch.nn.functional as F
 from torch import nn
 
 import crossbias
-from crossbias import BiasedDataset, Network, TrainConfig
-from crossbias.data.balance import balanced_weights
+from crossbias import Network, TrainConfig
 from crossbias.data.order import epoch_order
 from crossbias.errors import CrossbiasError
 from crossbias.functional import end_terms
 from crossbias.methods import ERM, EnD
 from crossbias.seeds import seed_for
+from crossbias.testing import contract
+
+OTHER_VALUES = {"alpha": 0.9, "beta": 0.9, "variant": "paper", "layer": "body.0"}
+
+
+@pytest.mark.parametrize("rule", contract(EnD, other_values=OTHER_VALUES), ids=str)
+def test_contract(rule):
+    rule()
+
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
 
 
 def weights(method, data, network, config=CONFIG):
-    return crossbias.fit(method, data, network=network, config=config).network.state_dict()
+    """Weights after a training that starts from those of the network."""
+    result = crossbias.fit(method, data, network=network, config=config, fresh=False)
+    return result.network.state_dict()
 
 
 def test_end_without_strength_is_plain_training(data, network):
@@ -68,7 +78,7 @@ def test_a_named_layer_is_regularized_on_its_flattened_output(data):
         steps=1, batch_size=48, device="cpu", optimizer="sgd", momentum=0.0, lr=0.1
     )
     method = EnD(alpha=0.7, beta=1.3, variant="paper", layer="body.1")  # order plays no part
-    result = crossbias.fit(method, data, network=network, config=config)
+    result = crossbias.fit(method, data, network=network, config=config, fresh=False)
 
     inputs = (data.inputs.float() / 255 - 0.5) / 0.5
     layer = network.body[:2](inputs).reshape(48, -1)
@@ -85,50 +95,6 @@ def test_a_named_layer_is_regularized_on_its_flattened_output(data):
 def test_a_layer_that_is_not_there_is_refused(data, network):
     with pytest.raises(CrossbiasError, match=r"no layer 'body.9'.*its layers are: body, body.0"):
         weights(EnD(layer="body.9"), data, network)
-
-
-def test_the_balanced_sampler_gives_more_samples_an_entangling_pair(data):
-    """Eq. 12 with 1 conflicting sample in 40, in batches of 16."""
-    generator = torch.Generator().manual_seed(0)
-    targets = torch.arange(400) % 2
-    biases = torch.where(torch.arange(400) < 10, 1 - targets, targets)
-    rare = BiasedDataset(
-        inputs=torch.rand(400, 2, generator=generator),
-        targets=targets,
-        attributes={"color": biases},
-        bias="color",
-    )
-
-    def entangled(weights) -> float:
-        order = epoch_order(400, 0, seed=0, weights=weights)
-        found = []
-        for rows in order.split(16):
-            target, bias = targets[rows], biases[rows]
-            pairs = (target[:, None] == target) & (bias[:, None] != bias)
-            found.append(pairs.any(1).float().mean())
-        return torch.stack(found).mean().item()
-
-    weights = balanced_weights(rare)
-    drawn = epoch_order(400, 0, seed=0, weights=weights)
-    groups = torch.bincount(targets[drawn] * 2 + biases[drawn], minlength=4)
-    assert groups.float().std() < 20  # around 100 each, 8.7 by chance
-    assert entangled(None) < 0.4
-    assert entangled(weights) > 0.95
-
-
-def test_balanced_weights_know_subsets_and_unknown_biases(data):
-    biases = data.biases.clone()
-    biases[:6] = -1
-    part = dataclasses.replace(data, attributes={"color": biases}).subset(torch.arange(3, 40))
-    weights = balanced_weights(part)
-    assert weights.shape == (48,)
-    assert (weights[:3] == 0).all()
-    assert (weights[40:] == 0).all()
-    for target in range(3):
-        for bias in range(-1, 3):
-            rows = part.index[(part.targets == target) & (part.biases == bias)]
-            if len(rows):
-                assert weights[rows].sum().item() == pytest.approx(1)
 
 
 def test_a_single_bias_value_and_a_batch_without_pairs_leave_the_entangling_term_zero(data):

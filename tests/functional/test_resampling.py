@@ -3,7 +3,7 @@
 import torch
 
 from crossbias.data.order import epoch_order
-from crossbias.functional.acceptance import acceptance, direction_score, magnitude_score
+from crossbias.functional.resampling import acceptance, direction_score, magnitude_score
 
 TARGET = torch.tensor([0, 0, 1, 1, 1, 3])
 
