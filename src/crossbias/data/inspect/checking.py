@@ -18,7 +18,7 @@ from crossbias.data.images.encoded_images import UnusableImages, unreadable
 from crossbias.data.own.image_folder import Folder
 from crossbias.data.own.labels import without_conflicts
 from crossbias.data.own.table_source import TableSource
-from crossbias.data.published.listing import ImageSource, Listing
+from crossbias.data.published.image_source import ImageSource, Listing
 from crossbias.data.source import Source, data_root
 from crossbias.errors import CrossbiasError
 from crossbias.formatting import first_few

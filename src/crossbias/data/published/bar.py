@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 import torch
 from torch import Tensor
 
-from crossbias.data.published.listing import (
+from crossbias.data.published.image_source import (
     CIFAR_MEAN,
     CIFAR_STD,
     ImageSource,

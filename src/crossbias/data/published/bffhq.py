@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from crossbias.data.published.listing import (
+from crossbias.data.published.image_source import (
     CIFAR_MEAN,
     CIFAR_STD,
     ImageSource,

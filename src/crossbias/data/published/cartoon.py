@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crossbias.data.assignment import shuffled
 from crossbias.data.images.decoding import Fit
-from crossbias.data.published.listing import ImageSource, Listing, images_in, on_the_diagonal
+from crossbias.data.published.image_source import ImageSource, Listing, images_in, on_the_diagonal
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import PositiveFraction

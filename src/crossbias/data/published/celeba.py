@@ -9,7 +9,7 @@ from torch import Tensor
 
 from crossbias.data.assignment import shuffled
 from crossbias.data.images.files_inside import files_inside
-from crossbias.data.published.listing import ImageSource, Listing
+from crossbias.data.published.image_source import ImageSource, Listing
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 from crossbias.seeds import generator_for

@@ -12,7 +12,7 @@ from PIL import Image
 
 from crossbias.data.extras import check_installed
 from crossbias.data.memory_maps import cache_folder
-from crossbias.data.published.listing import images_in
+from crossbias.data.published.image_source import images_in
 from crossbias.errors import CrossbiasError
 
 FRAMES: Final = 8

@@ -12,7 +12,7 @@ from crossbias.data.assignment import shuffled
 from crossbias.data.images.decoding import Fit
 from crossbias.data.images.files_inside import files_inside
 from crossbias.data.own.table_files import read_table
-from crossbias.data.published.listing import ImageSource, Listing, images_in
+from crossbias.data.published.image_source import ImageSource, Listing, images_in
 from crossbias.data.source import once
 from crossbias.seeds import generator_for
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 from torch import Tensor
 
-from crossbias.data.published.listing import ImageSource, Listing, images_in, on_the_diagonal
+from crossbias.data.published.image_source import ImageSource, Listing, images_in, on_the_diagonal
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from crossbias.data.images.decoding import Fit
-from crossbias.data.published.listing import ImageSource, Listing, images_in
+from crossbias.data.published.image_source import ImageSource, Listing, images_in
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
 

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from crossbias.data.images.files_inside import files_inside
-from crossbias.data.published.listing import ImageSource, Listing, on_the_diagonal
+from crossbias.data.published.image_source import ImageSource, Listing, on_the_diagonal
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images.decoding import Fit, read_images
 from crossbias.data.published.clips import FRAMES, clip_files
-from crossbias.data.published.listing import ImageSource, Listing
+from crossbias.data.published.image_source import ImageSource, Listing
 from crossbias.errors import CrossbiasError
 
 ACTIONS: Final = (

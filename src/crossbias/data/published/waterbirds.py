@@ -9,7 +9,7 @@ from torch import Tensor
 from crossbias.data.images.decoding import Fit
 from crossbias.data.images.files_inside import files_inside
 from crossbias.data.own.table_files import read_table
-from crossbias.data.published.listing import ImageSource, Listing, on_the_diagonal
+from crossbias.data.published.image_source import ImageSource, Listing, on_the_diagonal
 from crossbias.data.source import once
 
 WATER_KINDS: Final = frozenset({

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from crossbias.data.assignment import biased_values, shuffled
-from crossbias.data.published.listing import images_in
+from crossbias.data.published.image_source import images_in
 from crossbias.data.published.waterbirds import is_waterbird
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Fraction, convert
