@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from crossbias import BiasedDataset
-from crossbias.audit import audit
+from crossbias.audit import audit, suspects
 from crossbias.audit.attributes import audit_attributes
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
@@ -19,7 +19,7 @@ FAST = {"permutations": 99, "device": "cpu"}
 @pytest.fixture(autouse=True)
 def brief(monkeypatch):
     """The biased network is tested by itself."""
-    monkeypatch.setattr("crossbias.audit.suspects.STEPS", 4)
+    monkeypatch.setattr(suspects, "STEPS", 4)
 
 
 def vectors(samples=40, **changes) -> BiasedDataset:

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from crossbias.audit.file_cues import file_cues
-from crossbias.audit.shortcuts import audit_cues
+from crossbias.audit.probed_cues import audit_cues
 from crossbias.errors import CrossbiasError
 
 

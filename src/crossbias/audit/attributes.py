@@ -103,7 +103,7 @@ def _audited(data: BiasedDataset, name: str, permutations: int, seed: int) -> At
         targets, values, shape=shape, permutations=permutations,
         seed=seed_for(seed, "association", name),
     )  # fmt: skip
-    accuracy, balanced = told_from_value(targets, values, shape, seed)
+    accuracy, balanced = _predicted_from_value(targets, values, shape, seed)
     return AttributeFinding(
         **about,
         **strength._asdict(),
@@ -124,7 +124,7 @@ def _reason(targets: Tensor, values: Tensor) -> str:
     return ""
 
 
-def told_from_value(
+def _predicted_from_value(
     targets: Tensor, values: Tensor, shape: tuple[int, int], seed: int
 ) -> tuple[Estimate | None, float | None]:
     """Accuracy and balanced accuracy of the target told from the value alone.

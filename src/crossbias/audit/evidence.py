@@ -8,7 +8,7 @@ from crossbias.audit.attributes import AttributeFinding, audit_attributes
 from crossbias.audit.cues import image_cues
 from crossbias.audit.file_cues import file_cues
 from crossbias.audit.permutation import enough_permutations, holm
-from crossbias.audit.shortcuts import CueFinding, audit_cues
+from crossbias.audit.probed_cues import CueFinding, audit_cues
 from crossbias.data.dataset import BiasedDataset
 from crossbias.progress import Progress
 

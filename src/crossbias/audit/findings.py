@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from crossbias.audit.attributes import AttributeFinding
 from crossbias.audit.model import ModelFinding
-from crossbias.audit.shortcuts import CueFinding
-from crossbias.audit.suspect_sheet import Picture
+from crossbias.audit.probed_cues import CueFinding
+from crossbias.audit.suspect_sheet import SuspectPicture
 from crossbias.audit.suspects import Suspects
 from crossbias.audit.verdict import Verdict
 from crossbias.errors import CrossbiasError
@@ -40,7 +40,7 @@ class Audit:
     suspects: Suspects | None
     model: ModelFinding | None
     verdict: Verdict
-    pictures: tuple[Picture, ...] = field(default=(), repr=False)
+    pictures: tuple[SuspectPicture, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """What ``audit.json`` holds."""

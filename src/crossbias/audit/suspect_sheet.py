@@ -21,7 +21,7 @@ COLUMNS: Final = 6
 _SIDE: Final = 96  # pixels of a picture; larger ones are thinned out
 
 
-class Picture(NamedTuple):
+class SuspectPicture(NamedTuple):
     """A picture of the audit, for people and for screen readers."""
 
     file: str
@@ -34,7 +34,7 @@ class Picture(NamedTuple):
         return {"file": self.file, "alt": self.alt, "caption": self.caption}
 
 
-def suspect_pictures(data: BiasedDataset, suspects: Suspects) -> tuple[Picture, ...]:
+def suspect_pictures(data: BiasedDataset, suspects: Suspects) -> tuple[SuspectPicture, ...]:
     """The clearest suspects; no picture where there are none.
 
     Args:
@@ -48,7 +48,7 @@ def suspect_pictures(data: BiasedDataset, suspects: Suspects) -> tuple[Picture, 
     images = data.inputs[torch.tensor(suspects.rows[: len(shown)])]
     what = f"{len(shown)} of {suspects.count} samples that contradict an easy rule"
     return (
-        Picture(
+        SuspectPicture(
             "suspects.png",
             f"Contact sheet of {what}, each with its class and the class it was taken for",
             f"Candidate conflicting samples: {what}. A small network, trained briefly so that it "

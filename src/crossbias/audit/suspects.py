@@ -19,6 +19,12 @@ from crossbias.train.fit import fit
 from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate, wilson
 
+SIDE: Final = 32
+"""Larger images are shrunk to this side: a shortcut that is learned first is still there."""
+
+STEPS: Final = 150
+"""Updates: enough for what is easy, too few for exceptions."""
+_BATCH: Final = 64
 _LISTED: Final = 100
 
 
@@ -74,11 +80,34 @@ class Suspects:
         }
 
 
+def find_suspects(
+    data: BiasedDataset, *, seed: int, device: str = "auto", progress: Progress | None = None
+) -> Suspects:
+    """Train a small network with generalized cross-entropy, briefly, and look at its mistakes.
+
+    Args:
+        data: Images; those larger than ``SIDE`` are shrunk.
+        seed: Of the training.
+        device: As in ``TrainConfig``.
+        progress: Who hears about it.
+    """
+    small = _shrunk(data)
+    config = TrainConfig(
+        steps=STEPS, batch_size=min(_BATCH, len(data)), lr=0.003, device=device,
+        seed=seed_for(seed, "suspects") % 2**32, augment=(),
+    )  # fmt: skip
+    network = fit(
+        BiasedERM(), small, network=Recipe("simple-convnet-1", {"dropout": 0.0}), config=config,
+        progress=progress,
+    ).network  # fmt: skip
+    return suspects_of(predict(network, small).probabilities, data)
+
+
 def suspects_of(probabilities: Tensor, data: BiasedDataset) -> Suspects:
     """The suspects, from the biased network's answers (n, classes)."""
     loss = -probabilities.clamp(min=1e-12).log().gather(1, data.targets[:, None]).squeeze(1)
     confidence, answers = probabilities.max(1)
-    threshold = split(loss)
+    threshold = otsu_threshold(loss)
     wrong = (answers != data.targets) & (loss > threshold)
     rows = wrong.nonzero().squeeze(1)
     rows = rows[confidence[rows].argsort(descending=True, stable=True)]
@@ -102,10 +131,10 @@ def suspects_of(probabilities: Tensor, data: BiasedDataset) -> Suspects:
     )
 
 
-def split(loss: Tensor) -> float:
+def otsu_threshold(loss: Tensor) -> float:
     """The threshold that splits numbers into the two most even groups (Otsu 1979).
 
-    >>> split(torch.tensor([0.1, 0.2, 0.1, 5.0, 6.0]))
+    >>> otsu_threshold(torch.tensor([0.1, 0.2, 0.1, 5.0, 6.0]))
     0.20000000298023224
     """
     values = loss.double().sort().values
@@ -128,37 +157,6 @@ def _conflicts(data: BiasedDataset, rows: Tensor) -> Sequence[Conflict]:
         precision = wilson(int(conflicting[rows].sum()), int(known[rows].sum()))
         found.append(Conflict(name, precision, float(conflicting[known].double().mean())))
     return found
-
-
-SIDE: Final = 32
-"""Larger images are shrunk to this side: a shortcut that is learned first is still there."""
-
-STEPS: Final = 150
-"""Updates: enough for what is easy, too few for exceptions."""
-_BATCH: Final = 64
-
-
-def find_suspects(
-    data: BiasedDataset, *, seed: int, device: str = "auto", progress: Progress | None = None
-) -> Suspects:
-    """Train a small network with generalized cross-entropy, briefly, and look at its mistakes.
-
-    Args:
-        data: Images; those larger than ``SIDE`` are shrunk.
-        seed: Of the training.
-        device: As in ``TrainConfig``.
-        progress: Who hears about it.
-    """
-    small = _shrunk(data)
-    config = TrainConfig(
-        steps=STEPS, batch_size=min(_BATCH, len(data)), lr=0.003, device=device,
-        seed=seed_for(seed, "suspects") % 2**32, augment=(),
-    )  # fmt: skip
-    network = fit(
-        BiasedERM(), small, network=Recipe("simple-convnet-1", {"dropout": 0.0}), config=config,
-        progress=progress,
-    ).network  # fmt: skip
-    return suspects_of(predict(network, small).probabilities, data)
 
 
 def _shrunk(data: BiasedDataset) -> BiasedDataset:

@@ -8,11 +8,12 @@ import torch
 from crossbias.audit.attributes import AttributeFinding
 from crossbias.audit.model import ModelFinding
 from crossbias.audit.permutation import ALARM
-from crossbias.audit.shortcuts import CLASSES, CueFinding
+from crossbias.audit.probed_cues import CLASSES, CueFinding
 from crossbias.data.dataset import BiasedDataset
 from crossbias.formatting import percent
 from crossbias.verify import NO_SAMPLES, wilson
 
+_ORDER: Final = ("weak", "moderate", "strong")  # of a finding, the most serious last
 _AS_GOOD: Final = 0.85  # of what the best cue solves; of such cues the one that sees least is named
 
 
@@ -45,14 +46,14 @@ def verdict_of(
     not_tested: Sequence[str],
 ) -> Verdict:
     """Judge what was found; p-values must be corrected already."""
-    data = [_attribute(found) for found in attributes if alarming(found.p_corrected)]
+    data = [_attribute(found) for found in attributes if _alarming(found.p_corrected)]
     data += [_cue(found) for found in _leading_first(cues)]
     everything: list[AttributeFinding | CueFinding] = [*attributes, *cues]
     tested = sum(found.p is not None for found in everything)
     parts = [_of_data(data, tested)]
-    about_model = of_model(model) if model is not None else []
+    about_model = _of_model(model) if model is not None else []
     if model is not None:
-        parts.append(sum_up_model(about_model))
+        parts.append(_sum_up_model(about_model))
     return Verdict(" ".join(parts), (*data, *about_model), tuple(not_tested))
 
 
@@ -62,7 +63,7 @@ def _leading_first(cues: Sequence[CueFinding]) -> list[CueFinding]:
     A cue that sees more also sees what a simpler one sees: a thumbnail has colors, a histogram
     counts the pixels of a mark. So of those about as good as the best, the first is named.
     """
-    found = [cue for cue in cues if alarming(cue.p_corrected)]
+    found = [cue for cue in cues if _alarming(cue.p_corrected)]
     if not found:
         return []
     best = max(cue.solved or 0.0 for cue in found)
@@ -77,7 +78,7 @@ def _cue(found: CueFinding) -> Finding:
         f"{found.name.capitalize()} alone ({found.what}) tells the class of {_rounded(right)} of "
         f"the images, classes counted equally; guessing would be right on {_rounded(chance)}."
     )
-    return Finding("cue", found.name, strength(found.solved or 0.0), sentence)
+    return Finding("cue", found.name, _strength(found.solved or 0.0), sentence)
 
 
 def _attribute(found: AttributeFinding) -> Finding:
@@ -91,7 +92,7 @@ def _attribute(found: AttributeFinding) -> Finding:
             f"; it alone predicts the class of {_rounded(found.accuracy.value)} of the samples, "
             f"where always answering the most frequent class is right on {_rounded(found.majority)}"
         )
-    return Finding("attribute", found.name, strength(association.value), f"{sentence}.")
+    return Finding("attribute", found.name, _strength(association.value), f"{sentence}.")
 
 
 def _of_data(findings: Sequence[Finding], tested: int) -> str:
@@ -112,39 +113,22 @@ def _of_data(findings: Sequence[Finding], tested: int) -> str:
     )
 
 
-_ORDER: Final = ("weak", "moderate", "strong")
-
-
-def _rounded(share: float) -> str:
-    return percent(share, decimals=0)
-
-
-def alarming(p: float | None) -> bool:
-    """Whether a corrected p-value counts as found."""
-    return p is not None and p <= ALARM
-
-
-def strength(share: float) -> str:
-    """How strong a share of what there is to find is: a half, a fifth, or less."""
-    return "strong" if share >= 0.5 else "moderate" if share >= 0.2 else "weak"
-
-
-def of_model(model: ModelFinding) -> list[Finding]:
+def _of_model(model: ModelFinding) -> list[Finding]:
     """What a trained model shows: features that tell an attribute, answers that flip, errors."""
     found = []
     for feature in model.features:
-        if alarming(feature.p_corrected):
+        if _alarming(feature.p_corrected):
             value, control = feature.balanced_accuracy or 0.0, feature.control or 0.0
             sentence = (
                 f"Its features still tell {feature.attribute!r}: a linear probe is right on "
                 f"{_rounded(value)}, on shuffled values on {_rounded(control)}."
             )
             share = (value - control) / max(1 - control, 1e-9)
-            found.append(Finding("model", feature.attribute, strength(share), sentence))
+            found.append(Finding("model", feature.attribute, _strength(share), sentence))
     for flip in model.flips:
         if flip.rate.low > 0.1:
             sentence = f"With the {flip.change}, {_rounded(flip.rate.value)} of its answers change."
-            found.append(Finding("model", flip.change, strength(flip.rate.value), sentence))
+            found.append(Finding("model", flip.change, _strength(flip.rate.value), sentence))
     return [*found, *_confident(model)]
 
 
@@ -161,10 +145,10 @@ def _confident(model: ModelFinding) -> list[Finding]:
     where = f"class {worst.target!r}"
     where += "" if worst.bias is None else f" with {worst.attribute} {worst.bias!r}"
     sentence = f"It is confidently wrong on {_rounded(errors)} of the {n} samples of {where}."
-    return [Finding("model", "confident errors", strength(errors), sentence)]
+    return [Finding("model", "confident errors", _strength(errors), sentence)]
 
 
-def sum_up_model(findings: Sequence[Finding]) -> str:
+def _sum_up_model(findings: Sequence[Finding]) -> str:
     """The findings about a model in a few sentences."""
     if not findings:
         return "The model shows no sign of following any cue that was changed or probed."
@@ -213,3 +197,17 @@ def untested_findings(
         )
     if model is None:
         yield "Whether a trained model follows any of this; audit its run to see."
+
+
+def _alarming(p: float | None) -> bool:
+    """Whether a corrected p-value counts as found."""
+    return p is not None and p <= ALARM
+
+
+def _strength(share: float) -> str:
+    """How strong a share of what there is to find is: a half, a fifth, or less."""
+    return "strong" if share >= 0.5 else "moderate" if share >= 0.2 else "weak"
+
+
+def _rounded(share: float) -> str:
+    return percent(share, decimals=0)

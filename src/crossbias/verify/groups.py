@@ -5,6 +5,9 @@ from typing import Any, Final, NamedTuple
 
 from crossbias.verify.intervals import Estimate
 
+MIN_SAMPLES: Final = 12
+"""With fewer samples, a 95% interval can be wider than half of all possible accuracies."""
+
 
 class Group(NamedTuple):
     """The samples of one class and one bias value, by name, and the accuracy on them."""
@@ -21,10 +24,6 @@ class Group(NamedTuple):
     def from_json(cls, value: Mapping[str, Any]) -> "Group":
         """The group that ``to_json`` wrote."""
         return cls(value["target"], value["bias"], Estimate.from_json(value))
-
-
-MIN_SAMPLES: Final = 12
-"""Of fewer samples, a 95 % interval can be wider than half of all possible accuracies."""
 
 
 def small_groups(groups: Sequence[Group]) -> tuple[Group, ...]:

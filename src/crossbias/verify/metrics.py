@@ -13,6 +13,12 @@ from crossbias.verify.cells import Cells
 from crossbias.verify.groups import Group, small_group_warning
 from crossbias.verify.intervals import Estimate
 
+NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
+"""Accuracies that are None where no sample has a bias label."""
+
+_ADDED: Final = ("class_averaged", "calibration", "demographic_parity", "equalized_odds")
+"""Estimates that files written by version 0.1.0 lack."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
@@ -157,13 +163,6 @@ def _counted(estimates: Sequence[Estimate]) -> tuple[Tensor, Tensor]:
     return total, torch.tensor(correct, dtype=torch.int64)
 
 
-NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
-"""Accuracies that are None where no sample has a bias label."""
-
-_ADDED: Final = ("class_averaged", "calibration", "demographic_parity", "equalized_odds")
-"""Estimates that files written by version 0.1.0 lack."""
-
-
 def _written(metrics: Metrics) -> dict[str, Any]:
     """The object; what does not exist is null."""
     worst = metrics.worst_group
@@ -185,6 +184,11 @@ def _written(metrics: Metrics) -> dict[str, Any]:
     }
 
 
+def _estimates(metrics: Metrics, names: tuple[str, ...]) -> dict[str, Any]:
+    found: dict[str, Estimate | None] = {name: getattr(metrics, name) for name in names}
+    return {name: estimate.to_json() if estimate else None for name, estimate in found.items()}
+
+
 def _read(kind: type[Metrics], value: Mapping[str, Any]) -> Metrics:
     """The metrics of an object that ``_written`` made.
 
@@ -201,11 +205,6 @@ def _read(kind: type[Metrics], value: Mapping[str, Any]) -> Metrics:
     if sizes != (rows, rows * columns, [columns] * rows):
         raise CrossbiasError("these are not metrics of a split: its tables differ in size")
     return metrics
-
-
-def _estimates(metrics: Metrics, names: tuple[str, ...]) -> dict[str, Any]:
-    found: dict[str, Estimate | None] = {name: getattr(metrics, name) for name in names}
-    return {name: estimate.to_json() if estimate else None for name, estimate in found.items()}
 
 
 def _parts(kind: type[Metrics], value: Mapping[str, Any]) -> dict[str, Any]:
