@@ -44,13 +44,11 @@ def mcnemar(first: Tensor, second: Tensor) -> McNemar:
     >>> mcnemar(first, second)
     McNemar(only_first=6, only_second=0, p=0.03125)
     """
+    from scipy.special import bdtr
+
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
-    tosses, fewer = only_first + only_second, min(only_first, only_second)
-    ways = term = 1
-    for k in range(1, fewer + 1):
-        term = term * (tosses - k + 1) // k  # the binomial coefficient, exactly
-        ways += term
-    return McNemar(only_first, only_second, min(1.0, 2 * ways / 2**tosses))
+    tail = float(bdtr(min(only_first, only_second), only_first + only_second, 0.5))
+    return McNemar(only_first, only_second, min(1.0, 2 * tail))
 
 
 def paired_difference(first: Tensor, second: Tensor, *, cell: Tensor, weights: Tensor) -> Estimate:
