@@ -94,7 +94,7 @@ def test_the_verdict_names_what_the_model_follows(found):
     verdict = verdict_of(
         [], [], found, list(untested_data(colored(), audited=200, with_files=False))
     )
-    assert "features still tell 'color'" in verdict.sentence
+    assert "The model's features reveal 'color'" in verdict.sentence
     names = {finding.name for finding in verdict.findings}
     assert {"color", "color changed", "color removed", "confident errors"} <= names
     assert "coin" not in names

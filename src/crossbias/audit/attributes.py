@@ -51,6 +51,16 @@ class AttributeFinding:
     p_corrected: float | None = None
 
     @property
+    def solved(self) -> float | None:
+        """The share of the way from always answering the largest class to perfect accuracy.
+
+        None where the attribute is not clearly better than that class.
+        """
+        if self.accuracy is None or self.majority is None or self.accuracy.low <= self.majority:
+            return None
+        return (self.accuracy.value - self.majority) / (1 - self.majority)
+
+    @property
     def smallest(self) -> list[tuple[str, str, int]]:
         """Class, value and size of the smallest groups, the smallest first."""
         groups = [

@@ -66,8 +66,8 @@ def without_border(images: Tensor) -> Tensor:
 
 
 _REMOVALS: dict[str, tuple[str, Callable[[Tensor], Tensor], tuple[int, ...]]] = {
-    "color removed": ("every pixel as gray as it is bright", gray, (3,)),
-    "border covered": ("the outer sixteenth continued from inside", without_border, (1, 2, 3, 4)),
+    "color removed": ("the color of every pixel is removed", gray, (3,)),
+    "border covered": ("the outer sixteenth of each side is covered", without_border, (1, 2, 3, 4)),
 }
 
 
@@ -85,7 +85,7 @@ def _planted(network: Network, data: BiasedDataset, cue: Planted, seed: int) -> 
         _answers(network, data, plant_values(data.inputs, v, bias=cue, num_values=count))
         for v in (values, others)
     )
-    return Flips(f"{cue} changed", f"a planted {cue} of another value", _rate(before, after))
+    return Flips(f"{cue} changed", f"only a planted {cue} is changed", _rate(before, after))
 
 
 def _answers(network: Network, data: BiasedDataset, inputs: Tensor) -> Tensor:

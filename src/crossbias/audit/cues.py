@@ -113,7 +113,7 @@ def _at_least(images: Tensor, side: int) -> Tensor:
 
 _IMAGE_CUES: dict[str, tuple[str, Callable[[Tensor, Tensor], Tensor]]] = {
     "border marks": ("what stands out at borders and corners", border_marks),
-    "texture": ("how neighboring pixels differ, wherever they are", texture),
-    "color": ("which colors or shades there are, wherever they are", colors),
+    "texture": ("how neighboring pixels differ, anywhere in the image", texture),
+    "color": ("which colors or shades there are, anywhere in the image", colors),
     "thumbnail": ("the image shrunk to 4 x 4 pixels", thumbnail),
 }

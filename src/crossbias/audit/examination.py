@@ -68,7 +68,7 @@ def audit(
     suspects = _suspects(some, seed, device, progress)
     model = None
     if network is not None:
-        progress.note(f"looking at {network_name}")
+        progress.note(f"auditing the model {network_name}")
         looked_at = some if judged is None else _limited(judged, limit, seed)
         model = audit_model(network, looked_at, name=network_name, seed=seed)
     not_tested = [
@@ -116,7 +116,7 @@ def _limited(data: BiasedDataset, limit: int, seed: int) -> BiasedDataset:
 def _suspects(data: BiasedDataset, seed: int, device: str, progress: Progress) -> Suspects | None:
     if data.inputs.ndim != 4:
         return None
-    progress.note("training a small network that trusts what is easy")
+    progress.note("training a small network briefly, to find samples that conflict with easy rules")
     return find_suspects(data, seed=seed, device=device, progress=progress)
 
 

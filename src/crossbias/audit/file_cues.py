@@ -36,8 +36,12 @@ def file_cues(files: Sequence[Path], classes: Sequence[str]) -> list[Cue]:
     ]
     measured = torch.cat([numbers, numbers.square(), _one_hot(kinds)], 1)
     return [
-        Cue("file format", "size in pixels and bytes, compression, kind of file", measured),
-        Cue("file folder", "the folder a file lies in, without the class's own", _one_hot(folders)),
+        Cue("file format", "size in pixels and bytes, compression, type of file", measured),
+        Cue(
+            "file folder",
+            "the folder of the file, without the name of the class",
+            _one_hot(folders),
+        ),
     ]
 
 

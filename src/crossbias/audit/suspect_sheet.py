@@ -46,14 +46,14 @@ def suspect_pictures(data: BiasedDataset, suspects: Suspects) -> tuple[SuspectPi
     shown = suspects.candidates[:SHOWN]
     titles = [f"{short(found.target)}\ntaken for {short(found.answer)}" for found in shown]
     images = data.inputs[torch.tensor(suspects.rows[: len(shown)])]
-    what = f"{len(shown)} of {suspects.count} samples that contradict an easy rule"
+    what = f"{len(shown)} of {suspects.count} samples that a briefly trained network mistakes"
     return (
         SuspectPicture(
             "suspects.png",
-            f"Contact sheet of {what}, each with its class and the class it was taken for",
-            f"Candidate conflicting samples: {what}. A small network, trained briefly so that it "
-            f"trusts what is easy, takes them for another class, the most confident mistakes "
-            f"first. They may also be mislabeled, or simply hard.",
+            f"Contact sheet of {what} for another class, each with both classes",
+            f"Samples that may conflict with a shortcut: {what} for another class, the most "
+            f"confident mistakes first. The network is small and learns only what is easy. Look "
+            f"at each sample: it may contradict a shortcut, be mislabeled, or simply be hard.",
             contact_sheet(images, titles),
         ),
     )
