@@ -49,7 +49,7 @@ def test_features_that_carry_an_attribute_are_told_from_those_that_do_not(found)
     assert color.p_corrected == pytest.approx(2 / 200)
     assert coin.p > 0.05
     assert unknown.balanced_accuracy is None
-    assert unknown.reason.startswith("fewer than two values are known")
+    assert unknown.reason.startswith("fewer than two of its values have")
 
 
 def test_answers_flip_with_the_cue_the_network_follows_and_with_no_other(found):

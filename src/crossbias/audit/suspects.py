@@ -1,4 +1,4 @@
-"""Samples that contradict an easy rule: the confident mistakes of a biased network."""
+"""Suspects, samples that contradict an easy rule: the confident mistakes of a biased network."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,12 +20,13 @@ from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate, wilson
 
 SIDE: Final = 32
-"""Larger images are shrunk to this side: a shortcut that is learned first is still there."""
+"""Larger images are shrunk to this side, which a shortcut that is easy to learn survives."""
 
 STEPS: Final = 150
-"""Updates: enough for what is easy, too few for exceptions."""
+"""Number of updates: enough to learn what is easy, too few to learn exceptions."""
+
 _BATCH: Final = 64
-_LISTED: Final = 100
+_LISTED: Final = 100  # candidates
 
 
 class Candidate(NamedTuple):
@@ -39,7 +40,7 @@ class Candidate(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """How many candidates conflict with a known attribute, and how many of all samples do."""
+    """Which share of the candidates conflicts with an attribute, and which share of all samples."""
 
     attribute: str
     precision: Estimate
@@ -48,15 +49,15 @@ class Conflict(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Suspects:
-    """What the biased network says of its own training data.
+    """What a biased network says about its own training data.
 
     Args:
-        accuracy: Of the network on the data it was trained on.
+        accuracy: Accuracy of the network on its training data.
         threshold: Cross-entropy that splits the samples into easy and hard.
-        count: Mistakes above the threshold.
+        count: Number of mistakes above the threshold.
         candidates: The clearest of them, most confident first.
         rows: Positions of the candidates in the audited data.
-        conflicting: For each attribute with known values.
+        conflicting: How many conflict with each attribute, where its values are known.
     """
 
     accuracy: float
@@ -83,13 +84,13 @@ class Suspects:
 def find_suspects(
     data: BiasedDataset, *, seed: int, device: str = "auto", progress: Progress | None = None
 ) -> Suspects:
-    """Train a small network with generalized cross-entropy, briefly, and look at its mistakes.
+    """Train a small network briefly with generalized cross-entropy, and collect its mistakes.
 
     Args:
         data: Images; those larger than ``SIDE`` are shrunk.
-        seed: Of the training.
-        device: As in ``TrainConfig``.
-        progress: Who hears about it.
+        seed: Seed of the training.
+        device: Where to train, as in ``TrainConfig``.
+        progress: Receives progress reports.
     """
     small = _shrunk(data)
     config = TrainConfig(
@@ -104,7 +105,7 @@ def find_suspects(
 
 
 def suspects_of(probabilities: Tensor, data: BiasedDataset) -> Suspects:
-    """The suspects, from the biased network's answers (n, classes)."""
+    """The suspects, from the biased network's probabilities (n, classes)."""
     loss = -probabilities.clamp(min=1e-12).log().gather(1, data.targets[:, None]).squeeze(1)
     confidence, answers = probabilities.max(1)
     threshold = otsu_threshold(loss)
@@ -160,7 +161,7 @@ def _conflicts(data: BiasedDataset, rows: Tensor) -> Sequence[Conflict]:
 
 
 def _shrunk(data: BiasedDataset) -> BiasedDataset:
-    """The data with small images, normalized by their own mean and deviation."""
+    """The data with smaller images, normalized by their own mean and deviation."""
     height, width = data.inputs.shape[2:]
     size = (min(height, SIDE), min(width, SIDE))
     parts = [

@@ -14,7 +14,7 @@ from crossbias.formatting import percent
 from crossbias.verify import NO_SAMPLES, wilson
 
 _STRENGTHS: Final = {"strong": 0.5, "moderate": 0.2, "weak": 0.0}
-"""The share of what there is to find from which a finding is called so, the strongest first."""
+"""For each strength, strongest first, the smallest share of what there is to find."""
 
 _SHARES: Final = {"strong": "most", "moderate": "part", "weak": "a small part"}
 _AS_GOOD: Final = 0.85  # cues that solve this share of what the best one solves are as good as it

@@ -1,4 +1,4 @@
-"""How good a model is, group by group, with intervals: from stored predictions alone."""
+"""How good a model is, group by group, with intervals, from its answers alone."""
 
 from crossbias.verify.accuracies import (
     aligned,

@@ -1,4 +1,4 @@
-"""A group, (target, bias), and how well a model does on it."""
+"""Groups, the samples of one class and one bias value, and the accuracy on each."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -10,7 +10,7 @@ MIN_SAMPLES: Final = 12
 
 
 class Group(NamedTuple):
-    """The samples of one class and one bias value, by name, and the accuracy on them."""
+    """One class and one bias value, by name, and the accuracy on their samples."""
 
     target: str
     bias: str
@@ -32,7 +32,7 @@ def small_groups(groups: Sequence[Group]) -> tuple[Group, ...]:
 
 
 def small_group_warning(groups: Sequence[Group]) -> str | None:
-    """What to know before reading numbers about these groups; None where all are large enough."""
+    """What to know before reading numbers about these groups; None if all are large enough."""
     small, present = small_groups(groups), sum(group.accuracy.n > 0 for group in groups)
     if not small:
         return None

@@ -1,4 +1,4 @@
-"""A number over several trainings that differ in nothing but the seed."""
+"""The mean of a number over several trainings that differ only in the seed."""
 
 import math
 import statistics
@@ -11,11 +11,11 @@ from crossbias.errors import CrossbiasError
 class Spread(NamedTuple):
     """The mean of an accuracy over seeds, how much it varies, and the interval of the mean.
 
-    Of one seed there is no standard deviation and no interval; they are NaN.
+    With one seed there is no standard deviation and no interval; they are NaN.
     """
 
     mean: float
-    deviation: float  # of a single training: the sample's, divided by seeds - 1
+    deviation: float  # the sample's standard deviation, with seeds - 1 in the denominator
     low: float
     high: float
     seeds: int
@@ -24,12 +24,12 @@ class Spread(NamedTuple):
 def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Spread:
     """Mean, standard deviation and Student's t interval of an accuracy over seeds.
 
-    The interval says what the mean of many more trainings on this data would be. It does not
-    say what other test samples would give; that is what each run's own interval is about.
+    The interval is about the mean of many more trainings on this data. The interval of each run
+    is about other test samples.
 
     Args:
         values: The accuracy of each training.
-        confidence: The coverage asked of the interval, which is cut at 0 and 1.
+        confidence: Coverage of the interval, which is cut at 0 and 1.
 
     >>> spread = over_seeds([0.70, 0.72, 0.77])
     >>> f"{spread.mean:.3f} ± {spread.deviation:.3f} [{spread.low:.3f}, {spread.high:.3f}]"

@@ -1,4 +1,4 @@
-"""Predictions: what a model answered, stored once, so that every number can be computed again."""
+"""Predictions: the answers of a model, kept so that every number can be computed again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Predictions:
         target: ``(n,)`` int64 class numbers.
         probabilities: ``(n, classes)`` float32, the model's softmax.
         attributes: For each name, ``(n,)`` int64 value numbers, ``UNKNOWN`` where not known.
-        pictures: ``(k, C, H, W)`` uint8, some of the inputs, for people to look at.
+        pictures: ``(k, C, H, W)`` uint8, some of the inputs, to show to people.
         picture_rows: ``(k,)`` int64, the row of each picture in the tensors above.
     """
 
@@ -78,7 +78,7 @@ class Predictions:
     def cells(
         self, *, bias: str | None, alignment: Tensor, classes: Sequence[str], values: Sequence[str]
     ) -> Cells:
-        """The samples and right answers of each (class, value) pair; arguments as ``metrics``."""
+        """Samples and right answers of each (class, value) pair; arguments as for ``metrics``."""
         return Cells.from_answers(
             *(self.target, self.attribute(bias), self.answers),
             alignment=alignment, classes=classes, values=values,
