@@ -69,7 +69,7 @@ def test_a_folder_with_anything_else_is_never_written_into(tmp_path):
 
 
 def test_predicting_from_an_attribute_alone():
-    """36 of 40 go along: the attribute is right on 90 %, always one class on half."""
+    """36 of 40 go along: the attribute is right on 90%, always one class on half."""
     targets = torch.arange(40) % 2
     values = targets.clone()
     values[:4] = 1 - values[:4]

@@ -53,7 +53,7 @@ def named(planted, verdict):
     return counted
 
 
-# If 5 % of audits raise a false alarm, more than 6 of 40 do with a probability of .3 %.
+# If 5% of audits raise a false alarm, more than 6 of 40 do with a probability of .3%.
 @pytest.mark.parametrize("kind", NULLS)
 def test_without_a_shortcut_there_is_no_evidence_at_the_stated_rate(kind, alarms):
     assert alarms(kind, 40) <= 6
@@ -68,7 +68,7 @@ def test_planted_shortcuts_are_found_and_named(named):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", NULLS)
 def test_the_stated_rate_over_many_sets(kind, alarms):
-    # More than 33 of 400 with a probability of .2 % if the rate is 5 %.
+    # More than 33 of 400 with a probability of .2% if the rate is 5%.
     assert alarms(kind, 400) <= 33
 
 

@@ -42,4 +42,4 @@ def test_with_shuffled_diagnoses_the_source_is_suspected_as_rarely_as_stated(x_r
         order = torch.randperm(len(x_rays), generator=torch.Generator().manual_seed(seed))
         shuffled = replace(x_rays, targets=x_rays.targets[order])
         alarms += audit_attributes(shuffled, permutations=99, seed=seed)[0].p <= 0.05
-    assert alarms <= 12  # more with a probability of .15 % if the rate is 5 %
+    assert alarms <= 12  # more with a probability of .15% if the rate is 5%

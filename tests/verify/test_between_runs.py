@@ -88,7 +88,7 @@ def test_pairing_is_narrower_than_comparing_two_intervals() -> None:
 
 
 def test_paired_difference_covers_the_truth() -> None:
-    """First is right on .9 and .4 before 5 % of its answers flip, second on .9 and .7."""
+    """First is right on .9 and .4 before 5% of its answers flip, second on .9 and .7."""
     draw, trials, covered = np.random.default_rng(0), 200, 0
     truth = np.mean([0.9 - (0.9 * 0.95 + 0.1 * 0.05), 0.7 - (0.4 * 0.95 + 0.6 * 0.05)])
     for _ in range(trials):

@@ -21,7 +21,7 @@ from crossbias.verify import Estimate, wilson
 CONFIDENCE_LIMIT: Final = 0.9
 """A mistake made with at least this probability is a confident error."""
 
-_PERMUTATIONS: Final = 199  # features may be thousands
+_PERMUTATIONS: Final = 199  # fewer than for cues: there may be thousands of features
 
 
 class FeatureFinding(NamedTuple):

@@ -63,7 +63,7 @@ def p_value(observed: float, null: Tensor) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values corrected for their number (Holm 1979), so that any false alarm is that unlikely.
+    """P-values corrected for the number of tests (Holm 1979).
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

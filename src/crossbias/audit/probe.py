@@ -19,7 +19,7 @@ _CHUNK = 2**24  # numbers of one-hot labels at a time
 
 
 class Probe(NamedTuple):
-    """How well features predict a label, cross-validated, and how well shuffled labels."""
+    """How well features predict a label and, for comparison, shuffled labels; cross-validated."""
 
     balanced_accuracy: float  # mean of the classes' recalls
     accuracy: float  # if the probe prefers frequent classes

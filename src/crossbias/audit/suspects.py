@@ -40,7 +40,7 @@ class Candidate(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """Which share of the candidates conflicts with an attribute, and which share of all samples."""
+    """The share of the candidates, and of all samples, that conflict with an attribute."""
 
     attribute: str
     precision: Estimate

@@ -183,7 +183,7 @@ def _model_findings(model: ModelFinding) -> list[Finding]:
 
 
 def _confident(model: ModelFinding) -> list[Finding]:
-    """The worst group, where its confident errors exceed the average even if groups are many."""
+    """The worst group, if it has clearly more confident errors than average, given their number."""
     groups = model.confident_errors
     if not groups:
         return []
@@ -265,7 +265,7 @@ def _is_found(p_corrected: float | None) -> bool:
 
 
 def _strength(share: float) -> str:
-    """What a share of what there is to find is called: at least a half, a fifth, or less."""
+    """The word for a share of what there is to find."""
     return next((name for name, least in _STRENGTHS.items() if share >= least), "weak")
 
 

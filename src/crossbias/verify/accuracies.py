@@ -49,7 +49,7 @@ def by_group(cells: Cells) -> tuple[Group, ...]:
 
 
 def worst_group(cells: Cells) -> Group:
-    """The group with the lowest accuracy; the first by class and then bias value if several are.
+    """The group with the lowest accuracy; ties go to the first by class and then bias value.
 
     Its interval is that of the group by itself and ignores that the group was picked for being
     lowest. If no sample's bias is known, the group has no name and ``NO_SAMPLES``.

@@ -97,7 +97,7 @@ def percentile(value: float, draws: Draws, n: int, *, confidence: float = 0.95) 
 
 
 def within(value: float, distances: Draws, n: int, *, confidence: float = 0.95) -> Estimate:
-    """An interval as wide as resampled splits are far away; for numbers that noise inflates.
+    """An interval by the distance of resampled splits; for numbers that noise inflates.
 
     The largest of several gaps, or a sum of absolute deviations, is larger in a sample than in
     truth and larger again in a resample, so the middle of the draws misses the truth. But such a

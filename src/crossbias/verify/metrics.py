@@ -41,9 +41,9 @@ class Metrics:
             are aligned.
         conflicting: Accuracy on the samples of all other groups; None in the same case.
         unbiased: Mean over the groups that have samples, each counting the same.
-        worst_group: The group with the lowest accuracy among those with samples; the first by
-            class and then bias value if several are equal. Its interval ignores that the group
-            was picked for being lowest.
+        worst_group: The group with the lowest accuracy among those with samples; ties go to the
+            first by class and then bias value. Its interval ignores that the group was picked for
+            being lowest.
         per_class: Accuracy on all samples of each class.
         groups: Every (class, bias value) pair, empty ones too, class by class.
         classes: Names of the classes.
