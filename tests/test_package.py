@@ -52,7 +52,7 @@ def test_every_module_can_be_imported():
 
 
 def test_importing_the_package_brings_nothing_heavy_but_torch():
-    heavy = "lightning_fabric timm torchvision matplotlib typer rich sklearn jinja2 pandas"
+    heavy = "lightning_fabric timm torchvision matplotlib typer rich sklearn scipy jinja2 pandas"
     code = f"import sys, crossbias; print(*[m for m in {heavy.split()!r} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == ""
