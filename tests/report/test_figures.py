@@ -8,7 +8,7 @@ import torch
 
 from crossbias.formatting import short
 from crossbias.report.curves import learning_curves
-from crossbias.report.gap import gap_chart
+from crossbias.report.gap_chart import gap_chart
 from crossbias.report.heatmap import accuracy_matrix
 from crossbias.runs.read import Epoch
 from crossbias.types import UNKNOWN

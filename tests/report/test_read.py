@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from crossbias.errors import CrossbiasError
+from crossbias.runs.comparability import differences, labels, read_runs
 from crossbias.runs.files import read_json, write_json
 from crossbias.runs.read import read_run
-from crossbias.runs.rows import differences, labels, read_runs
 from crossbias.runs.stored import load_predictions, save_predictions
 
 WriteRun = Callable[..., Path]

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from crossbias.report.summary import summary
-from crossbias.runs.rows import read_runs
+from crossbias.runs.comparability import read_runs
 from crossbias.verify import wilson
 
 WriteRun = Callable[..., Path]

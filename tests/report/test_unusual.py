@@ -9,8 +9,8 @@ import torch
 
 from crossbias.report.overlay import OVERLAY_SIDE, overlay
 from crossbias.report.sample_pictures import sample_pictures, without_maps
+from crossbias.runs.comparability import read_runs
 from crossbias.runs.files import read_json, write_json
-from crossbias.runs.rows import read_runs
 
 WriteRun = Callable[..., Path]
 Parse = Callable[[str], Any]

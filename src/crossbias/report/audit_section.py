@@ -38,7 +38,7 @@ class AuditRow(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Audit:
+class AuditFindings:
     """What an audit found.
 
     Args:
@@ -60,7 +60,7 @@ class Audit:
     pictures: Sequence[AuditPicture]
 
 
-def read_audit(folder: Path) -> Audit:
+def read_audit(folder: Path) -> AuditFindings:
     """Read ``audit.json`` and the pictures beside it.
 
     Raises:
@@ -78,7 +78,7 @@ def read_audit(folder: Path) -> Audit:
         raise CrossbiasError(f"{path} is damaged, it is not an audit: {error!r}") from error
 
 
-def check_same_data(audit: Audit, run: FinishedRun) -> None:
+def check_same_data(audit: AuditFindings, run: FinishedRun) -> None:
     """Refuse to put findings about other data beside the runs.
 
     Raises:
@@ -91,10 +91,10 @@ def check_same_data(audit: Audit, run: FinishedRun) -> None:
         )
 
 
-def _audit(folder: Path, content: Mapping[str, Any]) -> Audit:
+def _audit(folder: Path, content: Mapping[str, Any]) -> AuditFindings:
     verdict = content["verdict"]
     rows = [_row(part, "attribute") for part in content["attributes"]]
-    return Audit(
+    return AuditFindings(
         path=folder,
         data={"name": content["data"]["name"], **content["data"]},
         sentence=str(verdict["sentence"]),

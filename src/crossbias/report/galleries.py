@@ -6,16 +6,16 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from crossbias.report.confusion import confusion_matrices
-from crossbias.report.denoiser import denoiser_scatter
+from crossbias.report.denoiser_scatter import denoiser_scatter
 from crossbias.report.planes import decision_boundary, feature_planes
-from crossbias.report.sampling import sampling_matrix
+from crossbias.report.sampling_matrix import sampling_matrix
 from crossbias.runs.read import FinishedRun
 
 Draw = Callable[[str, FinishedRun, int], Markup | None]
 """Draws a run's figure, from its name, the run and its number; None where it has none."""
 
 
-class Kind(NamedTuple):
+class FigureKind(NamedTuple):
     """One kind of figure."""
 
     identifier: str
@@ -28,13 +28,13 @@ class Kind(NamedTuple):
 class Gallery(NamedTuple):
     """The figures of one kind, and the runs that have none."""
 
-    kind: Kind
+    kind: FigureKind
     figures: list[tuple[str, Markup]]  # run's name, figure
     missing: list[str]
 
 
 KINDS: Final = (
-    Kind(
+    FigureKind(
         "sampling",
         "Which training samples were drawn",
         "The share of the draws (or of the weight in the loss) that each group of the training "
@@ -43,7 +43,7 @@ KINDS: Final = (
         False,
         sampling_matrix,
     ),
-    Kind(
+    FigureKind(
         "confusion",
         "One color at a time",
         "Test sets whose samples all have the same color: of each class (row), the share that got "
@@ -51,14 +51,14 @@ KINDS: Final = (
         True,
         confusion_matrices,
     ),
-    Kind(
+    FigureKind(
         "boundaries",
         "Decision boundaries",
         "What each model answers over the plane of its two inputs, and test samples in it.",
         False,
         decision_boundary,
     ),
-    Kind(
+    FigureKind(
         "features",
         "Features in the plane",
         "What the last layer sees of some test samples, in the two directions in which it varies "
@@ -66,7 +66,7 @@ KINDS: Final = (
         False,
         feature_planes,
     ),
-    Kind(
+    FigureKind(
         "denoiser",
         "Which labels were taken for noise",
         "Loss against entropy of each training sample under the de-noiser. Samples above the line "
@@ -83,7 +83,7 @@ def galleries(names: Sequence[str], runs: Sequence[FinishedRun]) -> list[Gallery
     return [gallery for gallery in found if gallery.figures]
 
 
-def _gallery(kind: Kind, names: Sequence[str], runs: Sequence[FinishedRun]) -> Gallery:
+def _gallery(kind: FigureKind, names: Sequence[str], runs: Sequence[FinishedRun]) -> Gallery:
     drawn = [
         (name, kind.draw(name, run, number))
         for number, (name, run) in enumerate(zip(names, runs, strict=True))

@@ -14,23 +14,23 @@ from matplotlib.colors import to_hex
 
 from crossbias.formatting import count, duration, percent, percent_range
 from crossbias.report import tables
-from crossbias.report.audit_section import Audit
+from crossbias.report.audit_section import AuditFindings
 from crossbias.report.curves import learning_curves
 from crossbias.report.galleries import galleries
-from crossbias.report.gap import gap_chart
+from crossbias.report.gap_chart import gap_chart
+from crossbias.report.guidance_pictures import guidance_rows
 from crossbias.report.heatmap import COLORS, accuracy_matrix
-from crossbias.report.overlay import guidance_rows
 from crossbias.report.phrases import selection, settings, supervision
 from crossbias.report.sample_pictures import sample_pictures, without_maps
 from crossbias.report.summary import summary
+from crossbias.runs.comparability import commands, differences, labels
 from crossbias.runs.read import FinishedRun
-from crossbias.runs.rows import commands, differences, labels
 from crossbias.verify import MIN_SAMPLES, Estimate
 
 HERE = Path(__file__).parent
 
 
-def render(runs: Sequence[FinishedRun], audit: Audit | None = None) -> str:
+def render(runs: Sequence[FinishedRun], audit: AuditFindings | None = None) -> str:
     """The page as text."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),

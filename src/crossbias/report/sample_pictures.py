@@ -23,7 +23,7 @@ class Answer(NamedTuple):
     map: str  # a data: address, empty where the run has no map of the picture
 
 
-class Picture(NamedTuple):
+class SamplePicture(NamedTuple):
     """One picture, what it is, and each run's answer, None where the run has none."""
 
     source: str  # a data: address
@@ -32,7 +32,7 @@ class Picture(NamedTuple):
     answers: list[Answer | None]
 
 
-def sample_pictures(runs: Sequence[FinishedRun]) -> dict[str, list[Picture]]:
+def sample_pictures(runs: Sequence[FinishedRun]) -> dict[str, list[SamplePicture]]:
     """Pictures of the test split by kind: aligned, conflicting, and those of unknown bias.
 
     The first run that stored pictures provides them.
@@ -94,9 +94,9 @@ def _varied(run: FinishedRun, stored: Sequence[tuple[Tensor, int]]) -> list[tupl
 
 def _picture(
     runs: Sequence[FinishedRun], provider: FinishedRun, picture: Tensor, row: int
-) -> Picture:
+) -> SamplePicture:
     bias, index = _bias(provider, row), int(provider.predictions[provider.split].index[row])
-    return Picture(
+    return SamplePicture(
         source=png(picture),
         target=provider.test.classes[_target(provider, row)],
         bias="" if bias == UNKNOWN else provider.test.biases[bias],

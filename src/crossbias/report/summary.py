@@ -7,8 +7,8 @@ from markupsafe import Markup
 
 from crossbias.formatting import percent
 from crossbias.report.phrases import supervision
+from crossbias.runs.comparability import recipe
 from crossbias.runs.read import FinishedRun
-from crossbias.runs.rows import recipe
 from crossbias.verify import NO_SAMPLES, Estimate
 
 

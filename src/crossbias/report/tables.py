@@ -18,7 +18,7 @@ _COLUMNS: Final[dict[str, Callable[[Metrics], Estimate | None]]] = {
 }
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """One number of a comparison table."""
 
     estimate: Estimate | None
@@ -26,12 +26,12 @@ class Cell(NamedTuple):
     group: str  # which group it is of, for the worst group; else empty
 
 
-class Column(NamedTuple):
+class MetricColumn(NamedTuple):
     """One metric of all runs."""
 
     title: str
     n: int | None  # samples, where it is the same for all runs
-    cells: list[Cell]
+    cells: list[TableCell]
 
 
 class GroupRow(NamedTuple):
@@ -43,13 +43,13 @@ class GroupRow(NamedTuple):
     accuracies: list[Estimate]
 
 
-def comparison_table(metrics: Sequence[Metrics]) -> list[Column]:
+def comparison_table(metrics: Sequence[Metrics]) -> list[MetricColumn]:
     """A column for each metric that at least one run has."""
     columns = (_column(title, metrics) for title in _COLUMNS)
     return [column for column in columns if any(cell.estimate for cell in column.cells)]
 
 
-def other_tables(runs: Sequence[FinishedRun]) -> dict[str, list[Column]]:
+def other_tables(runs: Sequence[FinishedRun]) -> dict[str, list[MetricColumn]]:
     """The tables of the splits that the runs are not judged by, where every run has them."""
     shared = [split for split in runs[0].metrics if all(split in run.metrics for run in runs)]
     return {
@@ -59,21 +59,21 @@ def other_tables(runs: Sequence[FinishedRun]) -> dict[str, list[Column]]:
     }
 
 
-def attribute_tables(runs: Sequence[FinishedRun]) -> dict[str, list[Column]]:
+def attribute_tables(runs: Sequence[FinishedRun]) -> dict[str, list[MetricColumn]]:
     """The tables of the attributes that are not the bias, where every run has them."""
     found = [run.test.attributes for run in runs]
     shared = [name for name in found[0] if all(name in each for each in found)]
     return {name: comparison_table([each[name] for each in found]) for name in shared}
 
 
-def measure_table(runs: Sequence[FinishedRun]) -> list[Column]:
+def measure_table(runs: Sequence[FinishedRun]) -> list[MetricColumn]:
     """Further numbers that the runs carry, a column each; none stands out, low may be good."""
     names = list(dict.fromkeys(name for run in runs for name in run.measures))
     return [
-        Column(
+        MetricColumn(
             name.replace("_", " ").capitalize(),
             None,
-            [Cell(run.measures.get(name), False, "") for run in runs],
+            [TableCell(run.measures.get(name), False, "") for run in runs],
         )
         for name in names
     ]
@@ -92,15 +92,15 @@ def group_rows(tests: Sequence[Metrics]) -> list[GroupRow]:
     return [row for row in rows if id(row) in kept]
 
 
-def _column(title: str, metrics: Sequence[Metrics]) -> Column:
+def _column(title: str, metrics: Sequence[Metrics]) -> MetricColumn:
     estimates = [_COLUMNS[title](each) for each in metrics]
     best = max((each.value for each in estimates if each and each.n), default=None)
     sizes = {each.n for each in estimates if each}
     cells = [
-        Cell(estimate, estimate is not None and estimate.value == best, _worst(title, each))
+        TableCell(estimate, estimate is not None and estimate.value == best, _worst(title, each))
         for estimate, each in zip(estimates, metrics, strict=True)
     ]
-    return Column(title, sizes.pop() if len(sizes) == 1 else None, cells)
+    return MetricColumn(title, sizes.pop() if len(sizes) == 1 else None, cells)
 
 
 def _worst(title: str, metrics: Metrics) -> str:

@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import Literal
 
 from crossbias.errors import CrossbiasError
-from crossbias.report.audit_section import Audit, check_same_data, read_audit
-from crossbias.report.markdown import render as render_markdown
-from crossbias.report.numbers import render as render_json
+from crossbias.report.audit_section import AuditFindings, check_same_data, read_audit
+from crossbias.report.json_report import render as render_json
+from crossbias.report.markdown_report import render as render_markdown
 from crossbias.report.page import render as render_page
+from crossbias.runs.comparability import read_runs
 from crossbias.runs.files import write_atomically
 from crossbias.runs.read import FinishedRun
-from crossbias.runs.rows import read_runs
 
 Format = Literal["html", "md", "json"]
 """What a report can be."""
 
-_RENDER: dict[str, Callable[[Sequence[FinishedRun], Audit | None], str]] = {
+_RENDER: dict[str, Callable[[Sequence[FinishedRun], AuditFindings | None], str]] = {
     "html": render_page,
     "md": render_markdown,
     "json": render_json,

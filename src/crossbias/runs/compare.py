@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from crossbias.runs.columns import checked
+from crossbias.runs.comparability import differences, read_runs
 from crossbias.runs.rows import Row, rows_of
-from crossbias.runs.rows import differences, read_runs
 from crossbias.verify import (
     WEIGHTS,
     Estimate,

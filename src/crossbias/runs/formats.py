@@ -3,14 +3,13 @@
 import csv
 import io
 import math
-import re
 from collections.abc import Callable
 from typing import Final
 
-from crossbias.runs.grids import Grid, grids_of, legend
-from crossbias.runs.rows import Row
 from crossbias.formatting import markdown
 from crossbias.runs.compare import Comparison
+from crossbias.runs.grids import Grid, grids_of, legend
+from crossbias.runs.rows import Row
 
 CSV_HEADER: Final = (
     *("row", "method", "supervision", "selection", "seeds", "data", "split", "attribute"),

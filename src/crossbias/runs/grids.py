@@ -3,8 +3,8 @@
 import math
 from typing import NamedTuple
 
-from crossbias.runs.rows import Cell, Row
 from crossbias.runs.compare import Comparison
+from crossbias.runs.rows import Number, Row
 from crossbias.verify import Estimate, McNemar
 
 
@@ -55,7 +55,7 @@ def _gain_row(row: Row, comparison: Comparison) -> tuple[str, ...]:
     return (row.label, *(_gain(gains.get(name), tests.get(name)) for name in comparison.columns))
 
 
-def _percent(cell: Cell | None) -> str:
+def _percent(cell: Number | None) -> str:
     if cell is None:
         return "-"
     spread = "" if math.isnan(cell.deviation) else f" ± {100 * cell.deviation:.1f}"

@@ -1,5 +1,6 @@
 """FinishedRun: a finished run, read from its folder and from nowhere else."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,23 +9,12 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
-from crossbias.runs.stored import TrainingLabels, Views, load_labels, load_predictions, load_views
 from crossbias.parameters import closest
-from crossbias.runs.files import load_torch
-from crossbias.verify import Estimate, Metrics, Predictions, judged_split
-
-
-import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from torch import Tensor
-
-from crossbias.errors import CrossbiasError
+from crossbias.runs.files import load_torch, read_json
 from crossbias.runs.folder import check_finished
-from crossbias.runs.files import read_json
+from crossbias.runs.stored import TrainingLabels, Views, load_labels, load_predictions, load_views
 from crossbias.types import UNKNOWN
+from crossbias.verify import Estimate, Metrics, Predictions, judged_split
 
 
 class Epoch(NamedTuple):

@@ -3,24 +3,24 @@
 from collections.abc import Iterable, Sequence
 
 from crossbias.formatting import DASH, count, markdown, percent, percent_range
-from crossbias.report.audit_section import Audit
+from crossbias.report.audit_section import AuditFindings
 from crossbias.report.phrases import selection, settings, supervision
 from crossbias.report.summary import summary
 from crossbias.report.tables import (
-    Cell,
-    Column,
+    MetricColumn,
+    TableCell,
     attribute_tables,
     comparison_table,
     group_rows,
     measure_table,
     other_tables,
 )
+from crossbias.runs.comparability import commands, differences, labels
 from crossbias.runs.read import FinishedRun
-from crossbias.runs.rows import commands, differences, labels
 from crossbias.verify import Estimate
 
 
-def render(runs: Sequence[FinishedRun], audit: Audit | None = None) -> str:
+def render(runs: Sequence[FinishedRun], audit: AuditFindings | None = None) -> str:
     """The report as Markdown."""
     tests = [run.test for run in runs]
     parts = [
@@ -45,7 +45,7 @@ def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join([texts[0], "|" + "---|" * len(heads), *texts[1:]])
 
 
-def _section(title: str, runs: Sequence[FinishedRun], columns: Sequence[Column]) -> list[str]:
+def _section(title: str, runs: Sequence[FinishedRun], columns: Sequence[MetricColumn]) -> list[str]:
     if not columns:
         return []
     rows = [
@@ -57,7 +57,7 @@ def _section(title: str, runs: Sequence[FinishedRun], columns: Sequence[Column])
     return [f"## {markdown(title)}", "In brackets: 95% intervals.", table(heads, rows)]
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: TableCell) -> str:
     estimate = cell.estimate
     if estimate is None or not estimate.n:
         return DASH
@@ -83,11 +83,11 @@ def _groups(runs: Sequence[FinishedRun]) -> list[str]:
         ]
         for row in group_rows([run.test for run in runs])
     ]
-    heads = ["Class", runs[0].bias or "bias", "Kind", "n", *labels(runs)]
+    heads = ["Class", runs[0].bias or "bias", "FigureKind", "n", *labels(runs)]
     return ["## Accuracy by group", table(heads, rows)] if rows else []
 
 
-def _audit(audit: Audit | None) -> list[str]:
+def _audit(audit: AuditFindings | None) -> list[str]:
     if audit is None:
         return []
     findings = [f"- {markdown(finding['sentence'])}" for finding in audit.findings]

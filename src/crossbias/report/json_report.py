@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from crossbias.report.audit_section import Audit
+from crossbias.report.audit_section import AuditFindings
 from crossbias.report.summary import summary
+from crossbias.runs.comparability import commands, differences, labels
 from crossbias.runs.read import FinishedRun
-from crossbias.runs.rows import commands, differences, labels
 
 
-def render(runs: Sequence[FinishedRun], audit: Audit | None = None) -> str:
+def render(runs: Sequence[FinishedRun], audit: AuditFindings | None = None) -> str:
     """What the page says, as one JSON object; NaN does not occur in it."""
     found = None if audit is None else asdict(audit) | {"path": str(audit.path)}
     content = {
