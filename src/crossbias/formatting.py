@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 DASH: Final = "\N{EN DASH}"
 """Stands between the limits of a range, and where there is no number."""
@@ -25,6 +25,15 @@ def percent_range(low: float, high: float) -> str:
     True
     """
     return f"{100 * low:.1f}{DASH}{100 * high:.1f}%"
+
+
+def plus_minus(deviation: float) -> str:
+    """A standard deviation in percent points, to be put after a mean; nothing where it is NaN.
+
+    >>> plus_minus(0.0361), plus_minus(math.nan)
+    (' ± 3.6', '')
+    """
+    return "" if math.isnan(deviation) else f" ± {100 * deviation:.1f}"
 
 
 def count(number: int) -> str:
@@ -69,6 +78,32 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {round(seconds) % 60} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def settings(values: Mapping[str, Any]) -> str:
+    """Parameters in one line, without the name of what they belong to.
+
+    >>> settings({"name": "end", "alpha": 1.0, "variant": "paper", "layer": ""})
+    'alpha 1.0, variant paper, layer none'
+    >>> settings({"name": "denoised", "inner": {"name": "pgd", "q": 0.7, "floor": None}})
+    'inner pgd (q 0.7, floor none)'
+    """
+    return ", ".join(f"{key} {setting(value)}" for key, value in values.items() if key != "name")
+
+
+def setting(value: Any) -> str:
+    """One value; a method or network inside another is shown by name and settings.
+
+    >>> setting(True), setting([0.5, 0.75]), setting({"name": "erm"})
+    ('true', '0.5 0.75', 'erm')
+    """
+    if isinstance(value, dict):
+        own = settings(value)
+        return f"{value.get('name', '')} ({own})".strip() if own else str(value.get("name", ""))
+    if isinstance(value, list):
+        return " ".join(map(setting, value)) or "none"
+    plain = str(value) or "none"
+    return plain.lower() if value is None or isinstance(value, bool) else plain
 
 
 def short(name: str, length: int = 18) -> str:

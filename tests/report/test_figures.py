@@ -11,6 +11,7 @@ from crossbias.report.curves import learning_curves
 from crossbias.report.gap_chart import gap_chart
 from crossbias.report.heatmap import accuracy_matrix
 from crossbias.runs.read import Epoch
+from crossbias.runs.rows import METRICS, Row, over_runs
 from crossbias.types import UNKNOWN
 from crossbias.verify import Metrics
 
@@ -30,6 +31,12 @@ def metrics_of(
     table = torch.eye(size, dtype=torch.bool)
     names = names or [f"name {number}" for number in range(size)]
     return Metrics.from_counts(counts, alignment=table, classes=names, biases=names)
+
+
+def rows_of(names: Sequence[str], test: Metrics) -> list[Row]:
+    """Rows of one run each, all with the same metrics."""
+    numbers = {name: over_runs([metric(test)]) for name, metric in METRICS.items()}
+    return [Row(name, (), (test,), numbers) for name in names]
 
 
 def test_the_matrix_writes_percent_and_samples_into_small_tables(parse: Parse) -> None:
@@ -63,7 +70,7 @@ def test_figures_are_described_for_those_who_cannot_see_them(parse: Parse) -> No
     assert matrix.attributes["aria-label"] == (
         "EnD: accuracy of 3 groups of class and background, from 25.0% to 90.0%"
     )
-    (gap,) = parse(gap_chart(["EnD"], [test])).find("svg")
+    (gap,) = parse(gap_chart(rows_of(["EnD"], test), "test")).find("svg")
     assert "EnD: aligned 78.0%, conflicting 25.0%" in gap.attributes["aria-label"]
 
 
@@ -76,12 +83,12 @@ def unlabeled() -> Metrics:
 
 def test_the_gap_chart_marks_both_kinds_by_shape_and_color(parse: Parse) -> None:
     test = metrics_of([[9, 1], [2, 30]], [[10, 4], [9, 40]])
-    figure = gap_chart(["one", "two"], [test, test])
+    figure = gap_chart(rows_of(["one", "two"], test), "test")
     for color in ("--aligned", "--conflicting"):
         assert len(re.findall(rf"<use [^>]*fill: var\({color}\)", figure)) == 2
     markers = set(re.findall(r'<use xlink:href="#(\w+)"[^>]*fill: var\(--(\w+)\)', figure))
     assert len({shape for shape, _ in markers}) == len({color for _, color in markers}) == 2
-    (chart,) = parse(gap_chart(["plain"], [unlabeled()])).find("svg")
+    (chart,) = parse(gap_chart(rows_of(["plain"], unlabeled()), "test")).find("svg")
     assert "plain: 87.5% of all samples" in chart.attributes["aria-label"]
 
 
@@ -147,7 +154,7 @@ def test_names_in_figures_are_text_and_nothing_else(parse: Parse) -> None:
     test = metrics_of(total, total, HOSTILE)
     log = [Epoch(name, 1, 1.0, dict.fromkeys(HOSTILE, 1.0), {}) for name in HOSTILE]
     drawn = (
-        gap_chart(HOSTILE, [test] * len(HOSTILE))
+        gap_chart(rows_of(HOSTILE, test), HOSTILE[1])
         + accuracy_matrix(HOSTILE[1], test, HOSTILE[0], 0)
         + learning_curves(HOSTILE[1], log, 0)
     )
@@ -177,10 +184,10 @@ def test_names_in_figures_are_text_and_nothing_else(parse: Parse) -> None:
 
 def test_drawing_leaves_matplotlib_as_it_was_and_ignores_its_settings(parse: Parse) -> None:
     test = metrics_of([[9, 1], [2, 30]], [[10, 4], [9, 40]])
-    expected = gap_chart(["one"], [test])
+    expected = gap_chart(rows_of(["one"], test), "test")
     with matplotlib.rc_context({"text.usetex": True, "font.size": 40, "svg.fonttype": "path"}):
         before = dict(matplotlib.rcParams)
-        assert gap_chart(["one"], [test]) == expected
+        assert gap_chart(rows_of(["one"], test), "test") == expected
         assert dict(matplotlib.rcParams) == before
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import markdown
 from crossbias.report import write_report
+from crossbias.runs import compare, grids_of
 from crossbias.runs.files import read_json
 
 WriteRun = Callable[..., Path]
@@ -30,6 +32,13 @@ def test_json_holds_every_number_and_what_made_it(
         assert run["metrics"] == read_json(folder / "metrics.json")
         assert run["config"] == read_json(folder / "config.json")
     assert found["summary"][0].startswith("Plain training takes the shortcut")
+    assert [row["name"] for row in found["rows"]] == ["Plain training (ERM)", "EnD (CVPR 2021)"]
+    assert (found["baseline"], found["rows"][0]["gains"]) == ("Plain training (ERM)", {})
+    end, comparison = found["rows"][1], compare(folders)
+    number = comparison.rows[1].numbers["conflicting"]
+    assert end["metrics"]["conflicting"] == number._asdict() | {"deviation": None}
+    assert end["gains"]["conflicting"] == comparison.gains[end["name"]]["conflicting"].to_json()
+    assert end["p"]["conflicting"] == comparison.tests[end["name"]]["conflicting"].p
     assert found["commands"][-1].startswith("crossbias report ")
     assert (found["split"], found["bias"], found["audit"]) == ("test", "background", None)
 
@@ -55,7 +64,10 @@ def test_markdown_shows_the_numbers_of_metrics_json(
             expected = "{:.1f}% ({:.1f}\N{EN DASH}{:.1f}%)".format(*numbers)
             assert cell == expected
     assert len(cells(text, "Accuracy by group")) == 2 + 9
-    assert "differ in more than their method" in text
+    assert "The rows differ in more than method and seed: the rule by which the model" in text
+    gains = grids_of(compare(folders))[1]
+    (row,) = cells(text, markdown(gains.title))[2:]
+    assert row == [markdown(cell) for cell in gains.rows[0]]
     for told in ("It used bias labels.", "a1b2", "c0ffee", "crossbias report "):
         assert told in text
 
@@ -70,7 +82,7 @@ def test_names_stay_text_in_markdown(write_run: WriteRun, report: Callable[..., 
     assert r"a\|b" in text
     assert r"\`\*\_\[c\](d)" in text
     widths = {len(re.findall(r"(?<!\\)\|", row)) for row in text.splitlines() if row[:1] == "|"}
-    assert widths == {10, 9, 6, 5, 4}  # every row of a table has the columns of its heading
+    assert widths == {10, 6, 4}  # every row of a table has the columns of its heading
 
 
 def test_an_unknown_format_is_refused(write_run: WriteRun, tmp_path: Path) -> None:

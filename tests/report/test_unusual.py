@@ -14,6 +14,7 @@ from crossbias.runs.files import read_json, write_json
 
 WriteRun = Callable[..., Path]
 Parse = Callable[[str], Any]
+END = {"method": "end", "paper": "EnD", "supervision": "bias labels"}
 
 
 def decoded(source: str) -> np.ndarray:
@@ -64,7 +65,10 @@ def test_models_without_maps_are_named_and_their_answers_shown(
 def test_other_attributes_and_further_measures_have_tables(
     write_run: WriteRun, report: Callable[..., str], parse: Parse
 ) -> None:
-    folders = [write_run("a", attribute="size", side=0), write_run("b", attribute="size", side=0)]
+    folders = [
+        write_run("a", attribute="size", side=0),
+        write_run("b", **END, attribute="size", side=0),
+    ]
     for folder, value in zip(folders, (0.25, 0.5), strict=True):
         metrics = read_json(folder / "metrics.json")
         metrics["test"]["class_averaged"] = {"value": value, "low": 0.1, "high": 0.9, "n": 270}
@@ -74,7 +78,9 @@ def test_other_attributes_and_further_measures_have_tables(
     assert "Accuracy on the split test, groups of class and size" in captions
     further = captions["Further measures on the split test"]
     measures = [button.text for button in further.find("button")][4:]
-    assert measures == ["Class averaged", "Calibration", "Demographic parity", "Equalized odds"]
+    assert measures == [
+        *("Class averaged", "Biased", "Calibration", "Demographic parity", "Equalized odds")
+    ]
     values = [cell.attributes.get("data-value") for cell in further.find("td")]
     assert values.count("0.25") == values.count("0.5") == 1
 

@@ -43,11 +43,12 @@ def compare(
     ] = None,
 ) -> None:
     """Compare runs: a row a method, over its seeds, and the gain over plain training."""
-    from crossbias.runs import FORMATS, compare_runs
+    from crossbias.runs import FORMATS
+    from crossbias.runs import compare as compare_runs
 
     # The shell's runs/* names files too, such as a report beside the runs.
     folders = [path for path in runs if not path.is_file()]
-    comparison = compare_runs(folders, columns=metric, attribute=attribute, split=split)
+    comparison = compare_runs(folders, metrics=metric, attribute=attribute, split=split)
     chosen = format or _table_format(output)
     if chosen is TableFormat.text and output is not None:
         raise CrossbiasError(

@@ -2,39 +2,49 @@
 
 from collections.abc import Iterable, Sequence
 
-from crossbias.formatting import DASH, count, markdown, percent, percent_range
+from crossbias.formatting import (
+    DASH,
+    count,
+    duration,
+    markdown,
+    percent,
+    percent_range,
+    plus_minus,
+    settings,
+)
 from crossbias.report.audit_section import AuditFindings
-from crossbias.report.phrases import selection, settings, supervision
+from crossbias.report.phrases import selection, supervision
 from crossbias.report.summary import summary
 from crossbias.report.tables import (
     MetricColumn,
     TableCell,
+    accuracy_table,
     attribute_tables,
-    comparison_table,
     group_rows,
     measure_table,
-    other_tables,
+    split_tables,
 )
-from crossbias.runs.comparability import commands, differences, labels
-from crossbias.runs.read import FinishedRun
-from crossbias.verify import Estimate
+from crossbias.runs.compare import Comparison
+from crossbias.runs.grids import grids_of, legend
+from crossbias.runs.rows import Number, Row
 
 
-def render(runs: Sequence[FinishedRun], audit: AuditFindings | None = None) -> str:
+def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
     """The report as Markdown."""
-    tests = [run.test for run in runs]
+    rows = comparison.rows
     parts = [
-        f"# Bias report: {markdown(runs[0].config['data']['name'])}",
-        *(markdown(sentence.striptags()) for sentence in summary(runs)),
-        *_section(f"Accuracy on the split {runs[0].split}", runs, comparison_table(tests)),
-        *_differences(runs),
-        *_section("Further measures", runs, measure_table(runs)),
+        f"# Bias report: {markdown(comparison.data)}",
+        *(markdown(sentence.striptags()) for sentence in summary(comparison)),
+        *_section(f"Accuracy on the split {comparison.split}", rows, accuracy_table(rows)),
+        *_gains(comparison),
+        "\n".join(f"- {markdown(line)}" for line in legend(comparison)),
+        *_section("Further measures", rows, measure_table(comparison)),
     ]
-    for name, columns in attribute_tables(runs).items():
-        parts += _section(f"With respect to {name}", runs, columns)
-    for split, columns in other_tables(runs).items():
-        parts += _section(f"Accuracy on the split {split}", runs, columns)
-    parts += [*_groups(runs), *_audit(audit), *_training(runs), *_repeat(runs)]
+    for name, columns in attribute_tables(comparison).items():
+        parts += _section(f"With respect to {name}", rows, columns)
+    for split, columns in split_tables(comparison).items():
+        parts += _section(f"Accuracy on the split {split}", rows, columns)
+    parts += [*_groups(comparison), *_audit(audit), *_training(rows), *_repeat(comparison)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -45,46 +55,49 @@ def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join([texts[0], "|" + "---|" * len(heads), *texts[1:]])
 
 
-def _section(title: str, runs: Sequence[FinishedRun], columns: Sequence[MetricColumn]) -> list[str]:
+def _section(title: str, rows: Sequence[Row], columns: Sequence[MetricColumn]) -> list[str]:
     if not columns:
         return []
-    rows = [
-        [name, run.config["supervision"], run.config["selection"], run.config["train"]["seed"]]
+    lines = [
+        [row.label, row.supervision, row.selection, len(row.runs)]
         + [_cell(column.cells[place]) for column in columns]
-        for place, (name, run) in enumerate(zip(labels(runs), runs, strict=True))
+        for place, row in enumerate(rows)
     ]
-    heads = ["Method", "Supervision", "Selection", "Seed", *(column.title for column in columns)]
-    return [f"## {markdown(title)}", "In brackets: 95% intervals.", table(heads, rows)]
+    heads = ["Method", "Supervision", "Selection", "Seeds", *(column.title for column in columns)]
+    return [f"## {markdown(title)}", "In parentheses: 95% intervals.", table(heads, lines)]
 
 
 def _cell(cell: TableCell) -> str:
-    estimate = cell.estimate
-    if estimate is None or not estimate.n:
+    number = cell.number
+    if number is None:
         return DASH
-    return _accuracy(estimate) + (f", {cell.group}, n = {estimate.n}" if cell.group else "")
+    return _accuracy(number) + (f", {cell.group}, n = {number.n}" if cell.group else "")
 
 
-def _accuracy(estimate: Estimate) -> str:
-    return f"{percent(estimate.value)} ({percent_range(estimate.low, estimate.high)})"
+def _accuracy(number: Number) -> str:
+    mean = percent(number.value) + plus_minus(number.deviation)
+    return f"{mean} ({percent_range(number.low, number.high)})"
 
 
-def _differences(runs: Sequence[FinishedRun]) -> list[str]:
-    found = differences(runs)
-    if not found:
-        return []
-    return [f"**These runs differ in more than their method: {markdown(', '.join(found))}.**"]
-
-
-def _groups(runs: Sequence[FinishedRun]) -> list[str]:
-    rows = [
-        [
-            *(row.target, row.bias, "aligned" if row.aligned else "conflicting"),
-            *(count(row.accuracies[0].n), *map(_accuracy, row.accuracies)),
-        ]
-        for row in group_rows([run.test for run in runs])
+def _gains(comparison: Comparison) -> list[str]:
+    return [
+        part
+        for grid in grids_of(comparison)[1:]
+        for part in (f"## {markdown(grid.title)}", table(grid.header, grid.rows))
     ]
-    heads = ["Class", runs[0].bias or "bias", "FigureKind", "n", *labels(runs)]
-    return ["## Accuracy by group", table(heads, rows)] if rows else []
+
+
+def _groups(comparison: Comparison) -> list[str]:
+    lines = [
+        [
+            *(group.target, group.bias, "aligned" if group.aligned else "conflicting"),
+            *(count(group.n), *map(_accuracy, group.accuracies)),
+        ]
+        for group in group_rows(comparison.rows)
+    ]
+    names = [row.label for row in comparison.rows]
+    heads = ["Class", comparison.runs[0].bias or "bias", "Kind", "n", *names]
+    return ["## Accuracy by group", table(heads, lines)] if lines else []
 
 
 def _audit(audit: AuditFindings | None) -> list[str]:
@@ -96,26 +109,27 @@ def _audit(audit: AuditFindings | None) -> list[str]:
     return ["## What the audit found", markdown(audit.sentence), *([listed] if listed else [])]
 
 
-def _training(runs: Sequence[FinishedRun]) -> list[str]:
-    rows = [
+def _training(rows: Sequence[Row]) -> list[str]:
+    lines = [
         [
-            name,
-            f"It {supervision(str(run.config['supervision']))}.",
-            selection(str(run.config["selection"])),
-            settings(run.config["method"]),
+            row.label,
+            f"It {supervision(row.supervision)}.",
+            selection(row.selection),
+            settings(row.runs[0].config["method"]),
+            duration(row.seconds),
         ]
-        for name, run in zip(labels(runs), runs, strict=True)
+        for row in rows
     ]
-    heads = ["Method", "Supervision", "Model shown", "Settings"]
-    return ["## Supervision and selection", table(heads, rows)]
+    heads = ["Method", "Supervision", "Model shown", "Settings", "Time"]
+    return ["## Supervision and selection", table(heads, lines)]
 
 
-def _repeat(runs: Sequence[FinishedRun]) -> list[str]:
+def _repeat(comparison: Comparison) -> list[str]:
     hashes = [
         [name, *(run.hash_of(split) or "unknown" for split in ("train", run.split))]
-        for name, run in zip(labels(runs), runs, strict=True)
+        for name, run in zip(comparison.run_labels, comparison.runs, strict=True)
     ]
     # Indented code: no name can end it, unlike a fence.
-    block = "\n".join("    " + " ".join(command.split()) for command in commands(runs))
-    heads = ["Method", "Hash of the training data", f"Hash of {runs[0].split}"]
+    block = "\n".join("    " + " ".join(command.split()) for command in comparison.commands)
+    heads = ["Method", "Hash of the training data", f"Hash of {comparison.split}"]
     return ["## Repeat it", block, table(heads, hashes)]

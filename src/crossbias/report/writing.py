@@ -9,14 +9,13 @@ from crossbias.report.audit_section import AuditFindings, check_same_data, read_
 from crossbias.report.json_report import render as render_json
 from crossbias.report.markdown_report import render as render_markdown
 from crossbias.report.page import render as render_page
-from crossbias.runs.comparability import read_runs
+from crossbias.runs.compare import Comparison, compare
 from crossbias.runs.files import write_atomically
-from crossbias.runs.read import FinishedRun
 
 Format = Literal["html", "md", "json"]
 """What a report can be."""
 
-_RENDER: dict[str, Callable[[Sequence[FinishedRun], AuditFindings | None], str]] = {
+_RENDER: dict[str, Callable[[Comparison, AuditFindings | None], str]] = {
     "html": render_page,
     "md": render_markdown,
     "json": render_json,
@@ -45,10 +44,10 @@ def write_report(
     """
     if format not in _RENDER:
         raise CrossbiasError(f"a report is one of {', '.join(_RENDER)}, got {format!r}")
-    runs = read_runs(folders)
+    comparison = compare(folders)
     found = None if audit is None else read_audit(audit)
     if found is not None:
-        check_same_data(found, runs[0])
-    text = _RENDER[format](runs, found)
+        check_same_data(found, comparison.runs[0])
+    text = _RENDER[format](comparison, found)
     # A name may hold half a character, of a file name that is not UTF-8; it is shown as "?".
     write_atomically(output, lambda file: file.write(text.encode(errors="replace")))

@@ -9,7 +9,8 @@ from typing import Final
 from crossbias.formatting import markdown
 from crossbias.runs.compare import Comparison
 from crossbias.runs.grids import Grid, grids_of, legend
-from crossbias.runs.rows import Row
+from crossbias.runs.rows import Number, Row
+from crossbias.verify import NO_SAMPLES
 
 CSV_HEADER: Final = (
     *("row", "method", "supervision", "selection", "seeds", "data", "split", "attribute"),
@@ -24,24 +25,23 @@ def to_csv(comparison: Comparison) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_HEADER)
     for row in comparison.rows:
-        for name in comparison.columns:
+        for name in comparison.metrics:
             writer.writerow(_csv_line(comparison, row, name))
     return text.getvalue()
 
 
 def _csv_line(comparison: Comparison, row: Row, name: str) -> list[object]:
-    cell = row.cells[name]
-    gain = comparison.gains.get(row.label, {}).get(name)
+    number = row.numbers[name] or Number(math.nan, math.nan, math.nan, math.nan, 0)
+    gain = comparison.gains.get(row.label, {}).get(name, NO_SAMPLES)
     test = comparison.tests.get(row.label, {}).get(name)
-    numbers = (cell.value, cell.deviation, cell.low, cell.high) if cell else [math.nan] * 4
-    over = "test samples" if len(row.runs) == 1 else "seeds"
-    head = [row.label, row.runs[0].method, row.supervision, row.selection, len(row.runs)]
-    place = [comparison.data, comparison.split, comparison.attribute or "", name]
-    gains = (gain.value, gain.low, gain.high) if gain else [math.nan] * 3
-    p = test.p if test else math.nan
     line: list[object] = [
-        *head, *place, *numbers, over, cell.n if cell else 0, comparison.baseline.label, *gains, p
-    ]  # fmt: skip
+        *(row.label, row.runs[0].method, row.supervision, row.selection, len(row.runs)),
+        *(comparison.data, comparison.split, comparison.attribute or "", name),
+        *(number.value, number.deviation, number.low, number.high),
+        *("seeds" if row.runs[1:] else "test samples", number.n),
+        *(comparison.baseline.label, gain.value, gain.low, gain.high),
+        test.p if test else math.nan,
+    ]
     return ["" if isinstance(value, float) and math.isnan(value) else value for value in line]
 
 

@@ -1,8 +1,8 @@
-"""A comparison as two grids of words: the rows, and their gains over the baseline."""
+"""A comparison as two grids of text: the rows, and their gains over the baseline."""
 
-import math
 from typing import NamedTuple
 
+from crossbias.formatting import plus_minus
 from crossbias.runs.compare import Comparison
 from crossbias.runs.rows import Number, Row
 from crossbias.verify import Estimate, McNemar
@@ -17,16 +17,16 @@ class Grid(NamedTuple):
 
 
 def grids_of(comparison: Comparison) -> list[Grid]:
-    """The table of accuracies and, of more than one row, the table of gains."""
-    titles = tuple(name.replace("_", " ") for name in comparison.columns)
+    """The table of accuracies and, where there is more than one row, the table of gains."""
+    titles = tuple(name.replace("_", " ") for name in comparison.metrics)
     by = f", by {comparison.attribute}" if comparison.attribute else ""
     main = Grid(
-        f"{comparison.data}, split {comparison.split}{by}: % [95 % interval]",
+        f"{comparison.data}, split {comparison.split}{by}: % [95% interval]",
         ("method", "supervision", "selection", "seeds", *titles),
         [_main_row(row, comparison) for row in comparison.rows],
     )
     gains = Grid(
-        f"gain over {comparison.baseline.label} on the same samples: % points [95 % interval]",
+        f"Gain over {comparison.baseline.label} on the same samples: % points [95% interval]",
         ("method", *titles),
         [_gain_row(row, comparison) for row in comparison.rows if row is not comparison.baseline],
     )
@@ -34,32 +34,54 @@ def grids_of(comparison: Comparison) -> list[Grid]:
 
 
 def legend(comparison: Comparison) -> list[str]:
-    """What the numbers mean, and what to know before reading them."""
-    several = any(len(row.runs) > 1 for row in comparison.rows)
-    parts = ["of one run, intervals are over test samples"]
-    if several:
-        parts[0] += "; of several seeds, ± is their standard deviation and intervals are Student's"
-        parts.append("gains of several seeds are of their means; intervals are over test samples")
+    """How to read the grids, and what to know before reading them."""
+    return [*about_rows(comparison), *about_gains(comparison), *comparison.notes]
+
+
+def about_rows(comparison: Comparison) -> list[str]:
+    """What the intervals and deviations of the rows are."""
+    sizes = [len(row.runs) for row in comparison.rows]
+    parts = []
+    if 1 in sizes:
+        parts.append("For a single run, the interval is over test samples.")
+    if max(sizes) > 1:
+        parts.append(
+            "For several seeds, ± is the standard deviation over seeds, and the interval is "
+            "Student's t interval for the mean over seeds."
+        )
+    return parts
+
+
+def about_gains(comparison: Comparison) -> list[str]:
+    """What the intervals and p-values of the gains are."""
+    parts = []
+    if comparison.gains:
+        parts.append(
+            "A gain compares these trained models on the same test samples; its interval is over "
+            "test samples. For several seeds, it is the difference of the means."
+        )
     if any(comparison.tests.values()):
-        parts.append("p is McNemar's exact test, not corrected for the number of comparisons")
-    return [*parts, *comparison.notes]
+        parts.append(
+            "p is from McNemar's exact test and is not corrected for the number of comparisons."
+        )
+    return parts
 
 
 def _main_row(row: Row, comparison: Comparison) -> tuple[str, ...]:
-    numbers = [_percent(row.cells[name]) for name in comparison.columns]
+    numbers = [_percent(row.numbers[name]) for name in comparison.metrics]
     return (row.label, row.supervision, row.selection, str(len(row.runs)), *numbers)
 
 
 def _gain_row(row: Row, comparison: Comparison) -> tuple[str, ...]:
     gains, tests = comparison.gains[row.label], comparison.tests[row.label]
-    return (row.label, *(_gain(gains.get(name), tests.get(name)) for name in comparison.columns))
+    return (row.label, *(_gain(gains.get(name), tests.get(name)) for name in comparison.metrics))
 
 
-def _percent(cell: Number | None) -> str:
-    if cell is None:
+def _percent(number: Number | None) -> str:
+    if number is None:
         return "-"
-    spread = "" if math.isnan(cell.deviation) else f" ± {100 * cell.deviation:.1f}"
-    return f"{100 * cell.value:.1f}{spread} [{100 * cell.low:.1f}, {100 * cell.high:.1f}]"
+    spread = plus_minus(number.deviation)
+    return f"{100 * number.value:.1f}{spread} [{100 * number.low:.1f}, {100 * number.high:.1f}]"
 
 
 def _gain(gain: Estimate | None, test: McNemar | None) -> str:
@@ -70,4 +92,5 @@ def _gain(gain: Estimate | None, test: McNemar | None) -> str:
 
 
 def _p_value(p: float) -> str:
+    """A p-value without spaces, where a narrow column would break it."""
     return "p<.001" if p < 0.001 else f"p={p:.3f}".replace("0.", ".", 1)

@@ -1,21 +1,43 @@
-"""A row of the comparison: one method with one configuration, over its seeds."""
+"""The rows of a comparison: one for each method and configuration, over its seeds."""
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from crossbias.errors import CrossbiasError
-from crossbias.runs.columns import COLUMNS, Judged, judged
-from crossbias.runs.comparability import recipe
+from crossbias.formatting import setting
+from crossbias.parameters import closest
 from crossbias.runs.read import FinishedRun
-from crossbias.verify import Estimate, over_seeds
+from crossbias.verify import Estimate, Metrics, over_seeds, protocols
+
+METRICS: Final[dict[str, Callable[[Metrics], Estimate | None]]] = {
+    "overall": lambda metrics: metrics.overall,
+    "aligned": lambda metrics: metrics.aligned,
+    "conflicting": lambda metrics: metrics.conflicting,
+    "unbiased": lambda metrics: metrics.unbiased,
+    "worst_group": lambda metrics: metrics.worst_group and metrics.worst_group.accuracy,
+    "class_averaged": lambda metrics: metrics.class_averaged,
+    "biased": lambda metrics: metrics.aligned and protocols.biased(metrics.cells),
+    "calibration": lambda metrics: metrics.calibration,
+    "demographic_parity": lambda metrics: metrics.demographic_parity,
+    "equalized_odds": lambda metrics: metrics.equalized_odds,
+}
+"""The numbers that can be compared, by name; None where a run does not have the number."""
+
+USUAL_METRICS: Final = ("overall", "aligned", "conflicting", "unbiased", "worst_group")
+
+_NOT_A_SETTING: Final = (
+    *("data hashes", "data shape", "data classes", "data values", "data aligned"),
+    "train seed",
+)
+"""Facts that ``config.json`` records, and what the runs of one row differ in."""
 
 
 class Number(NamedTuple):
     """One number of a row.
 
-    Of one run, the limits are those over test samples; of several seeds, those over trainings.
+    For a single run, the limits are over test samples. For several seeds, they are over trainings.
     """
 
     value: float
@@ -30,8 +52,8 @@ class Row(NamedTuple):
 
     label: str
     runs: tuple[FinishedRun, ...]
-    judged: tuple[Judged, ...]
-    cells: Mapping[str, Number | None]
+    metrics: tuple[Metrics, ...]  # of each run, with respect to the attribute it is judged by
+    numbers: Mapping[str, Number | None]
 
     @property
     def supervision(self) -> str:
@@ -43,43 +65,60 @@ class Row(NamedTuple):
         """The rule by which the epoch was chosen."""
         return str(self.runs[0].config["selection"])
 
+    @property
+    def seconds(self) -> float:
+        """How long a training took, on average over the runs."""
+        return sum(epoch.seconds for run in self.runs for epoch in run.log) / len(self.runs)
 
-def rows_of(
-    runs: Sequence[FinishedRun], columns: Sequence[str], attribute: str | None
-) -> list[Row]:
-    """One row for the runs of each recipe, in the order they are named.
+
+def checked_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
+    """The metrics asked for, or the usual ones.
 
     Raises:
-        CrossbiasError: Two runs agree in everything, the seed too: counting both would pretend
-            to know more.
+        CrossbiasError: There is no such metric.
+    """
+    for name in names or ():
+        if name not in METRICS:
+            raise CrossbiasError(
+                f"there is no metric {name!r}{closest(name, METRICS)}; "
+                f"there are: {', '.join(METRICS)}"
+            )
+    return tuple(names or USUAL_METRICS)
+
+
+def rows_of(
+    runs: Sequence[FinishedRun], metrics: Sequence[str], attribute: str | None = None
+) -> list[Row]:
+    """One row for the runs of each recipe, in the order in which they are named.
+
+    Args:
+        runs: Runs of the same data.
+        metrics: The numbers of the row, keys of ``METRICS``.
+        attribute: Judge by another attribute than the runs' own bias.
+
+    Raises:
+        CrossbiasError: A run has no such attribute, or two runs agree in everything including the
+            seed: counting both would pretend to know more.
     """
     recipes: dict[str, list[FinishedRun]] = {}
     for run in runs:
-        key = json.dumps([recipe(run), run.config["supervision"]])
-        same = recipes.setdefault(key, [])
+        same = recipes.setdefault(json.dumps(_recipe(run), sort_keys=True), [])
         for other in same:
-            if _seed(other) == _seed(run):
+            if other.seed == run.seed:
                 raise CrossbiasError(
                     f"{other.path} and {run.path} are the same training: everything agrees, seed "
-                    f"{_seed(run)} too; name one of them"
+                    f"{run.seed} too; name one of them"
                 )
         same.append(run)
-    groups = list(recipes.values())
-    labels = _labels([group[0] for group in groups])
+    labels = _labels([same[0] for same in recipes.values()])
     return [
-        _row(label, group, columns, attribute) for label, group in zip(labels, groups, strict=True)
+        _row(label, same, metrics, attribute)
+        for label, same in zip(labels, recipes.values(), strict=True)
     ]
 
 
-def _row(
-    label: str, runs: Sequence[FinishedRun], columns: Sequence[str], attribute: str | None
-) -> Row:
-    parts = tuple(judged(run, attribute) for run in runs)
-    cells = {name: _cell([COLUMNS[name](part) for part in parts]) for name in columns}
-    return Row(label, tuple(runs), parts, cells)
-
-
-def _cell(estimates: Sequence[Estimate | None]) -> Number | None:
+def over_runs(estimates: Sequence[Estimate | None]) -> Number | None:
+    """One number over the runs of a row; None unless every run has it."""
     present = [estimate for estimate in estimates if estimate is not None and estimate.n]
     if len(present) < len(estimates) or not present:
         return None
@@ -90,35 +129,51 @@ def _cell(estimates: Sequence[Estimate | None]) -> Number | None:
     return Number(spread.mean, spread.low, spread.high, spread.deviation, present[0].n)
 
 
-def _labels(firsts: Sequence[FinishedRun]) -> list[str]:
-    """The method's name, and where several rows share it the settings in which they differ."""
-    settings = [_settings(run) for run in firsts]
-    names = []
-    for run, own in zip(firsts, settings, strict=True):
-        rivals = [s for r, s in zip(firsts, settings, strict=True) if r.title == run.title]
-        keys = {key for rival in rivals for key in rival}
-        differing = sorted(key for key in keys if any(s.get(key) != own.get(key) for s in rivals))
-        words = ", ".join(f"{key} {own.get(key)}" for key in differing)
-        names.append(f"{run.title} ({words})" if words else run.title)
-    return names
+def _row(
+    label: str, runs: Sequence[FinishedRun], metrics: Sequence[str], attribute: str | None
+) -> Row:
+    judged = tuple(_metrics_by(run, attribute) for run in runs)
+    numbers = {name: over_runs([METRICS[name](each) for each in judged]) for name in metrics}
+    return Row(label, tuple(runs), judged, numbers)
 
 
-def _settings(run: FinishedRun) -> dict[str, Any]:
-    """Everything that makes a recipe, flat."""
-    found: dict[str, Any] = {
-        "selection": run.config["selection"],
-        "supervision": run.config["supervision"],
-    }
+def _metrics_by(run: FinishedRun, attribute: str | None) -> Metrics:
+    """The metrics a run is judged by, with respect to an attribute; None is its own bias."""
+    if attribute in (None, run.bias):
+        return run.test
+    found = run.test.attributes.get(str(attribute))
+    if found is None:
+        known = [*filter(None, [run.bias]), *run.test.attributes]
+        raise CrossbiasError(
+            f"{run.path} has no metrics by attribute {attribute!r}"
+            f"{closest(str(attribute), known)}; its attributes are: {', '.join(known) or 'none'}"
+        )
+    return found
+
+
+def _recipe(run: FinishedRun) -> dict[str, Any]:
+    """Everything that determines a run but its seed, flat: equal recipes are repetitions."""
+    found = {name: run.config[name] for name in ("selection", "supervision")}
     for part in ("method", "network", "data", "train"):
         for name, value in (run.config.get(part) or {}).items():
             found[f"{part} {name}"] = value
-    for split, digest in (run.config["data"].get("hashes") or {}).items():
-        found[f"{split} data"] = str(digest)[:8]
+    for split in ("train", "validation"):
+        found[f"{split} data"] = (run.hash_of(split) or "unknown")[:8]
     return {name: value for name, value in found.items() if name not in _NOT_A_SETTING}
 
 
-_NOT_A_SETTING = ("data hashes", "train seed")
-
-
-def _seed(run: FinishedRun) -> int:
-    return int(run.config["train"]["seed"])
+def _labels(firsts: Sequence[FinishedRun]) -> list[str]:
+    """The method's name, and where several rows share it the settings in which they differ."""
+    recipes = [_recipe(run) for run in firsts]
+    labels = []
+    for run, own in zip(firsts, recipes, strict=True):
+        rivals = [r for other, r in zip(firsts, recipes, strict=True) if other.title == run.title]
+        keys = {key for rival in rivals for key in rival}
+        differing = sorted(key for key in keys if any(r.get(key) != own.get(key) for r in rivals))
+        words = ", ".join(f"{key} {setting(own.get(key))}" for key in differing)
+        labels.append(f"{run.title} ({words})" if words else run.title)
+    # Settings that differ may read the same, such as 1 and "1"; folders never do.
+    return [
+        f"{label}, {run.path}" if labels.count(label) > 1 else label
+        for label, run in zip(labels, firsts, strict=True)
+    ]
