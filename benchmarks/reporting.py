@@ -88,6 +88,7 @@ def config(seed: int) -> dict[str, object]:
         "selection": "last",
         "data": {"name": "made up", "bias": "color"},
         "train": {"seed": seed},
+        "page": {"figures": {"sampling": ["scores"]}, "curves": {"hsic": ["HSIC", "hsic"]}},
     }
 
 

@@ -100,7 +100,7 @@ def epochs(values: Sequence[float], stage: str = "final") -> list[Epoch]:
 
 
 def test_curves_show_every_loss_and_score_by_name(parse: Parse) -> None:
-    figure = parse(learning_curves("run", epochs([0.5, 0.4, 0.3]), 0))
+    figure = parse(learning_curves("run", epochs([0.5, 0.4, 0.3]), {}, 0))
     texts = [text.text for text in figure.find("text")]
     for name in ("loss", "task", "accuracy", "epoch", "validation"):
         assert name in texts
@@ -108,14 +108,14 @@ def test_curves_show_every_loss_and_score_by_name(parse: Parse) -> None:
 
 
 def test_one_epoch_has_one_tick(parse: Parse) -> None:
-    texts = [text.text for text in parse(learning_curves("run", epochs([0.5]), 0)).find("text")]
+    texts = [text.text for text in parse(learning_curves("run", epochs([0.5]), {}, 0)).find("text")]
     assert "1" in texts
     assert not {"0.5", "0.8", "1.0", "1.1"} & set(texts[-4:])
 
 
 def test_curves_of_stages_are_named_and_not_joined(parse: Parse) -> None:
     log = epochs([0.5, 0.4], "biased") + epochs([0.9, 0.8], "final")
-    figure = learning_curves("run", log, 0)
+    figure = learning_curves("run", log, {}, 0)
     texts = [text.text for text in parse(figure).find("text")]
     assert {"biased", "final"} <= set(texts)
     # Lines inside the axes are clipped to them; those of the legend are not.
@@ -126,12 +126,12 @@ def test_curves_of_stages_are_named_and_not_joined(parse: Parse) -> None:
 
 def test_numbered_stages_have_one_name_and_narrow_ones_none(parse: Parse) -> None:
     ensemble = [epoch for k in (1, 2, 3) for epoch in epochs([0.5], f"ensemble-{k}")]
-    short = learning_curves("run", ensemble + epochs([0.9, 0.8]), 0)
+    short = learning_curves("run", ensemble + epochs([0.9, 0.8]), {}, 0)
     texts = [text.text for text in parse(short).find("text")]
     assert texts.count("ensemble") == texts.count("final") == 1
     assert not any("ensemble-" in text for text in texts)
     assert "over 5 epochs (ensemble 3, final 2)" in short
-    long = learning_curves("run", ensemble + epochs([0.5] * 90), 0)
+    long = learning_curves("run", ensemble + epochs([0.5] * 90), {}, 0)
     texts = [text.text for text in parse(long).find("text")]
     assert "ensemble" not in texts
     assert "final" in texts
@@ -139,14 +139,14 @@ def test_numbered_stages_have_one_name_and_narrow_ones_none(parse: Parse) -> Non
 
 def test_curves_without_validation_or_without_epochs_say_so(parse: Parse) -> None:
     log = [epoch._replace(validation={}) for epoch in epochs([0.5, 0.4])]
-    assert "no validation" in parse(learning_curves("run", log, 0)).text
-    assert "no loss" in parse(learning_curves("run", [], 0)).text
+    assert "no validation" in parse(learning_curves("run", log, {}, 0)).text
+    assert "no loss" in parse(learning_curves("run", [], {}, 0)).text
 
 
 def test_curves_leave_out_what_is_no_number(parse: Parse) -> None:
     log = epochs([0.5, float("inf"), 0.3])
     log[0] = log[0]._replace(validation={"accuracy": None})
-    assert "nan" not in learning_curves("run", log, 0)
+    assert "nan" not in learning_curves("run", log, {}, 0)
 
 
 def test_names_in_figures_are_text_and_nothing_else(parse: Parse) -> None:
@@ -156,7 +156,8 @@ def test_names_in_figures_are_text_and_nothing_else(parse: Parse) -> None:
     drawn = (
         gap_chart(rows_of(HOSTILE, test), HOSTILE[1])
         + accuracy_matrix(HOSTILE[1], test, HOSTILE[0], 0)
-        + learning_curves(HOSTILE[1], log, 0)
+        + learning_curves(HOSTILE[1], log, {}, 0)
+        + learning_curves(HOSTILE[1], log, dict.fromkeys(HOSTILE, HOSTILE[:2]), 1)
     )
     root = parse(drawn)
     allowed = {
@@ -195,7 +196,7 @@ def test_drawing_leaves_matplotlib_as_it_was_and_ignores_its_settings(parse: Par
 def test_internal_names_of_two_figures_do_not_meet(number: int) -> None:
     log = epochs([0.5, 0.4])
     first, second = (
-        set(re.findall(r'\bid="([^"]+)"', learning_curves("run", log, each)))
+        set(re.findall(r'\bid="([^"]+)"', learning_curves("run", log, {}, each)))
         for each in (0, number)
     )
     assert first

@@ -98,7 +98,7 @@ def test_a_damaged_file_is_named(write_run: WriteRun, name: str, content: str) -
 
 
 @pytest.mark.parametrize(
-    "key", ["method.name", "supervision", "selection", "data.name", "train.seed"]
+    "key", ["method.name", "supervision", "selection", "data.name", "train.seed", "page"]
 )
 def test_a_configuration_that_lacks_a_part_is_refused(write_run: WriteRun, key: str) -> None:
     folder = write_run("a")
@@ -109,6 +109,24 @@ def test_a_configuration_that_lacks_a_part_is_refused(write_run: WriteRun, key: 
     del part[last]
     write_json(folder / "config.json", config)
     with pytest.raises(CrossbiasError, match=f"config.json is damaged: it lacks {key}"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [7, [], {"figures": []}, {"figures": {"sampling": "scores"}}, {"figures": {"sampling": [1]}},
+     {"curves": {"hsic": ["HSIC"]}}, {"curves": {"hsic": "HS"}}],
+)  # fmt: skip
+def test_a_configuration_that_declares_no_figures_is_refused(
+    write_run: WriteRun, page: object
+) -> None:
+    folder = write_run("a")
+    config = read_json(folder / "config.json")
+    assert read_run(folder).curves == {"regularizer": ("penalty", "entropy")}
+    write_json(folder / "config.json", config | {"page": {}})
+    assert read_run(folder).curves == {}
+    write_json(folder / "config.json", config | {"page": page})
+    with pytest.raises(CrossbiasError, match=r"config\.json is damaged: page must hold figures"):
         read_run(folder)
 
 

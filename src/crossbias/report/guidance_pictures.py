@@ -1,7 +1,7 @@
 """Pictures of training samples, and maps of where a model looks and is told to look (IE)."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -31,21 +31,21 @@ def map_rows(pictures: Tensor, maps: Mapping[str, Tensor]) -> list[MapRow]:
     ]
 
 
-STAGES: Final = ("guidance-pictures", "guidance-maps")
-"""Pictures ``(k, C, H, W)`` uint8 of samples, and their maps ``(k, 2, h, w)``, E(z) and IE(z)."""
-
 _SHOWN = 6
 
 
 def guidance_rows(run: FinishedRun) -> list[MapRow]:
     """Pictures with both maps; empty where the run kept none or they do not fit together.
 
-    IE(z) is at least 1 everywhere; what is drawn is how far it lies above.
+    The figure ``guidance`` reads two stages: pictures of samples, ``(k, C, H, W)`` uint8, and
+    their maps E(z) and IE(z), ``(k, 2, h, w)``. IE(z) is at least 1
+    everywhere; what is drawn is how far it lies above.
     """
-    pictures, maps = (run.stage(name) for name in STAGES)
-    if pictures is None or maps is None or pictures.ndim != 4 or maps.ndim != 4:
+    stages = run.stages_of("guidance", 2)
+    if stages is None:
         return []
-    if len(pictures) != len(maps) or maps.shape[1] != 2:
+    pictures, maps = stages
+    if pictures.ndim != 4 or maps.ndim != 4 or maps.shape[:2] != (len(pictures), 2):
         return []
     shown = maps[:_SHOWN].float()
     return map_rows(pictures[:_SHOWN], {"E(z)": shown[:, 0], "IE(z)": shown[:, 1] - 1})

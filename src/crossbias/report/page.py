@@ -101,7 +101,7 @@ def _figures(comparison: Comparison) -> dict[str, Any]:
     bias = runs[0].bias or "bias"
     guided = [(name, guidance_rows(run)) for name, run in zip(names, runs, strict=True)]
     return {
-        "curves": [learning_curves(name, run.log, i) for i, (name, run) in numbered],
+        "curves": [learning_curves(name, run.log, run.curves, i) for i, (name, run) in numbered],
         "galleries": galleries(names, runs),
         "gap": gap_chart(comparison.rows, comparison.split),
         "guidance": [(name, rows) for name, rows in guided if rows],

@@ -120,19 +120,48 @@ class FinishedRun:
         hashes: Mapping[str, str] = self.config["data"].get("hashes") or {}
         return hashes.get(split)
 
-    def stage(self, name: str) -> Tensor | None:
-        """What a stage of the run computed, if the run kept it.
+    @property
+    def curves(self) -> Mapping[str, tuple[str, str]]:
+        """The logged losses that have an axis of their own: its title, and the curve's label."""
+        declared = self.config["page"].get("curves", {})
+        return {name: (title, label) for name, (title, label) in declared.items()}
+
+    def stages_of(self, figure: str, count: int) -> list[Tensor] | None:
+        """What the stages computed that the method declared for a figure of the report.
+
+        Args:
+            figure: The kind of figure, a key of ``page.figures`` in ``config.json``.
+            count: How many stages this figure reads.
+
+        Returns:
+            The tensors, in the order in which they are declared; None where the method declares
+            no such figure or the run lacks a stage.
 
         Raises:
-            CrossbiasError: The file is damaged.
+            CrossbiasError: Another number of stages is declared, or a file is damaged.
         """
-        path = self.path / "stages" / f"{name}.pt"
+        names = self.config["page"].get("figures", {}).get(figure)
+        if names is None:
+            return None
+        if len(names) != count:
+            raise CrossbiasError(
+                f"{self.path / 'config.json'} names {len(names)} stages for the figure {figure!r}, "
+                f"which reads {count}; train the run again"
+            )
+        found = [stage for stage in map(self._stage, names) if stage is not None]
+        return found if len(found) == count else None
+
+    def _stage(self, name: str) -> Tensor | None:
+        folder = self.path / "stages"
+        path = folder / f"{name}.pt"
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise CrossbiasError(f"{self.path}: the stage {name!r} lies outside of {folder}")
         found = load_torch(path) if path.exists() else None
         return found if isinstance(found, Tensor) else None
 
 
-REQUIRED = ("method.name", "supervision", "selection", "data.name", "train.seed")
-"""The entries of ``config.json`` that a comparison needs."""
+REQUIRED = ("method.name", "supervision", "selection", "data.name", "train.seed", "page")
+"""The entries of ``config.json`` that a comparison or a report needs."""
 
 
 def read_run(folder: Path) -> FinishedRun:
@@ -178,7 +207,24 @@ def _read_config(path: Path) -> dict[str, Any]:
             value = value.get(key) if isinstance(value, dict) else None
         if value is None:
             raise CrossbiasError(f"{path} is damaged: it lacks {name}")
+    if not _declares_figures(config["page"]):
+        raise CrossbiasError(
+            f"{path} is damaged: page must hold figures, a list of stages for each, and curves, "
+            f"a title and a label for each; train the run again"
+        )
     return dict(config)
+
+
+def _declares_figures(page: Any) -> bool:
+    parts = [page.get(part, {}) for part in ("figures", "curves")] if isinstance(page, dict) else []
+    if not parts or not all(isinstance(part, dict) for part in parts):
+        return False
+    figures, curves = (list(part.values()) for part in parts)
+    lists = [each for each in figures + curves if isinstance(each, list)]
+    texts = all(isinstance(text, str) for each in lists for text in each)
+    return (
+        len(lists) == len(figures + curves) and texts and all(len(curve) == 2 for curve in curves)
+    )
 
 
 def _read_log(path: Path) -> tuple[Epoch, ...]:
