@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from crossbias.report import write_report
+from crossbias.report import report as write_report
 from crossbias.runs.files import write_json
 from crossbias.runs.stored import TrainingLabels, Views, save_labels, save_predictions, save_views
 from crossbias.types import UNKNOWN

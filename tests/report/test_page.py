@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import t
 
 from crossbias.errors import CrossbiasError
-from crossbias.report import write_report
+from crossbias.report import report as write_report
 from crossbias.runs import compare, grids_of, legend
 from crossbias.runs.files import read_json
 from crossbias.verify import Estimate

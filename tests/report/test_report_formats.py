@@ -10,7 +10,7 @@ import pytest
 
 from crossbias.errors import CrossbiasError
 from crossbias.formatting import markdown
-from crossbias.report import write_report
+from crossbias.report import report as write_report
 from crossbias.runs import compare, grids_of
 from crossbias.runs.files import read_json
 
@@ -88,6 +88,47 @@ def test_names_stay_text_in_markdown(write_run: WriteRun, report: Callable[..., 
 def test_an_unknown_format_is_refused(write_run: WriteRun, tmp_path: Path) -> None:
     with pytest.raises(CrossbiasError, match="one of html, md, json, got 'pdf'"):
         write_report([write_run("a")], tmp_path / "r", format="pdf")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "start"),
+    [
+        ("page.html", None, "<!DOCTYPE html>"),
+        ("report", None, "<!DOCTYPE html>"),
+        ("x.MD", None, "# Bias report"),
+        ("x.json", None, "{"),
+        ("x.json", "md", "# Bias report"),
+    ],
+)
+def test_the_files_ending_decides_unless_a_format_is_named(
+    write_run: WriteRun, tmp_path: Path, name: str, format: Any, start: str
+) -> None:
+    written = write_report(str(write_run("a")), str(tmp_path / name), format=format)
+    assert written.path == tmp_path / name
+    assert written.path.read_text().lstrip().startswith(start)
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(
+    write_run: WriteRun, tmp_path: Path, parse: Callable[[str], Any]
+) -> None:
+    folder = write_run("a", classes=('"><script>alert(1)</script>', "b", "c"))
+    written = write_report(folder, tmp_path / "page.html")
+    root = parse(written._repr_html_())
+    assert [element.tag for element in root.every()[1:]] == ["iframe"]
+    (frame,) = root.find("iframe")
+    assert frame.attributes["srcdoc"] == written.path.read_text()
+    assert frame.attributes["sandbox"] == "allow-scripts"  # and nothing of the notebook
+
+
+@pytest.mark.parametrize("name", ["x.md", "x.json"])
+def test_a_notebook_shows_other_formats_as_text(
+    write_run: WriteRun, tmp_path: Path, parse: Callable[[str], Any], name: str
+) -> None:
+    folder = write_run("a", classes=("</pre><script>alert(1)</script>", "b", "c"))
+    written = write_report([folder], tmp_path / name)
+    root = parse(written._repr_html_())
+    assert [element.tag for element in root.every()[1:]] == ["pre"]
+    assert root.text == written.path.read_text()
 
 
 @pytest.mark.parametrize(

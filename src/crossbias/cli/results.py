@@ -99,7 +99,7 @@ def report(
     ] = None,
 ) -> None:
     """Write one self-contained HTML page (or Markdown, or JSON) that compares runs."""
-    from crossbias.report import write_report
+    from crossbias.report import report as write_report
 
     chosen = format or _page_format(output)
     output = output or Path(f"report.{chosen}")
