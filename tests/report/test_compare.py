@@ -265,6 +265,24 @@ def test_hostile_names_stay_names_in_markdown_and_latex(write_run: WriteRun) -> 
     )
 
 
+def test_a_notebook_shows_the_tables_and_hostile_names_stay_names(
+    write_run: WriteRun, parse: Callable[[str], Any]
+) -> None:
+    names = {"data": HOSTILE, "bias": HOSTILE, "classes": (HOSTILE, "b", "c"), "each": 4}
+    codes = {"method": HOSTILE, "supervision": HOSTILE, "selection": HOSTILE}
+    found = compare([write_run("a", **names), write_run("b", **names, **codes)])
+    root = parse(found._repr_html_())
+    tags = {"table", "caption", "thead", "tbody", "tr", "th", "td", "ul", "li"}
+    assert {element.tag for element in root.every()[1:]} == tags
+    assert not any(element.attributes for element in root.every())
+    for table, grid in zip(root.find("table"), grids_of(found), strict=True):
+        assert table.find("caption")[0].text == grid.title
+        rows = [[cell.text for cell in row.children] for row in table.find("tr")]
+        assert rows == [list(line) for line in (grid.header, *grid.rows)]
+    assert [line.text for line in root.find("li")] == legend(found)
+    assert any(HOSTILE in note for note in found.notes)
+
+
 def test_the_legend_says_what_the_numbers_are(write_run: WriteRun) -> None:
     one = compare([write_run("a", each=5), write_run("b", **END, each=5)])
     words = " ".join(legend(one))

@@ -74,6 +74,12 @@ class Comparison:
         folders = " ".join(shlex.quote(str(run.path)) for run in self.runs)
         return [*dict.fromkeys(trained), f"crossbias report {folders} -o report.html"]
 
+    def _repr_html_(self) -> str:
+        """The tables and the legend, for a notebook."""
+        from crossbias.runs.formats import to_html  # which imports this module
+
+        return to_html(self)
+
 
 def compare(
     runs: Folders,

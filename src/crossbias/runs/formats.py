@@ -1,6 +1,7 @@
-"""A comparison as a file: CSV for programs, Markdown and LaTeX for papers."""
+"""A comparison as text: CSV for programs, Markdown and LaTeX for papers, HTML for notebooks."""
 
 import csv
+import html
 import io
 import math
 from collections.abc import Callable
@@ -73,6 +74,24 @@ def _latex_table(grid: Grid) -> str:
     body = [r"\toprule", header, r"\midrule", *rows, r"\bottomrule"]
     begin = rf"\begin{{tabular}}{{l{'c' * (len(grid.header) - 1)}}}"
     return "\n".join([f"% {' '.join(grid.title.split())}", begin, *body, r"\end{tabular}"])
+
+
+def to_html(comparison: Comparison) -> str:
+    """The grids as HTML tables, and the legend as a list; every name is escaped."""
+    parts = [_html_table(grid) for grid in grids_of(comparison)]
+    lines = "".join(f"<li>{html.escape(line)}</li>" for line in legend(comparison))
+    return "\n".join([*parts, f"<ul>{lines}</ul>"])
+
+
+def _html_table(grid: Grid) -> str:
+    head = "".join(f"<th>{html.escape(text)}</th>" for text in grid.header)
+    rows = [
+        "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in line) + "</tr>"
+        for line in grid.rows
+    ]
+    caption = f"<caption>{html.escape(grid.title)}</caption>"
+    body = "\n".join(rows)
+    return f"<table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
 
 
 _LATEX: Final = {
