@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 DASH: Final = "\N{EN DASH}"
-"""Stands between the limits of a range, and where there is no number."""
+"""Stands between the limits of a range, and in place of a missing number."""
 
 
 def percent(value: float | None, *, decimals: int = 1) -> str:
@@ -28,7 +28,7 @@ def percent_range(low: float, high: float) -> str:
 
 
 def plus_minus(deviation: float) -> str:
-    """A standard deviation in percent points, to be put after a mean; nothing where it is NaN.
+    """A standard deviation in percent points, written after a mean; empty for NaN.
 
     >>> plus_minus(0.0361), plus_minus(math.nan)
     (' ± 3.6', '')

@@ -211,7 +211,7 @@ def test_the_boundary_shows_the_plane_and_the_samples(write_run: WriteRun, parse
     )
     changed = replace(run, views={"test": replace(views, boundary=boundary)})
     figure = decision_boundary("a", changed, 0)
-    assert told(figure, parse) == "a: what is answered in the plane, with 90 samples"
+    assert told(figure, parse) == "a: answers over the plane, with 90 samples"
     assert decision_boundary("a", run, 0) is None
 
 
@@ -265,7 +265,7 @@ def test_losses_that_a_method_declares_have_axes_of_their_own(parse: Parse) -> N
     assert [texts.count(title) for title in ("loss", "terms", "HSIC", "BN score")] == [2, 1, 1, 1]
     assert {"hsic of f and g", "aligned", "conflicting", "entangling", "validation"} <= set(texts)
     undeclared = [text.text for text in parse(learning_curves("a", log, {}, 0)).find("text")]
-    assert {"terms", "hsic", "score_aligned", "entangling"} <= set(undeclared)
+    assert {"terms", "hsic", "score aligned", "entangling"} <= set(undeclared)
     plain = [epoch._replace(losses={"loss": 1.0}) for epoch in log]
     texts = [text.text for text in parse(learning_curves("a", plain, declared, 0)).find("text")]
     assert not {"terms", "HSIC", "BN score"} & set(texts)

@@ -72,7 +72,7 @@ def test_the_table_shows_the_numbers_of_metrics_json(
     folders = [write_run("erm"), write_run("end", **END, conflicting=0.75, seed=7)]
     root = parse(report(*folders))
     comparison, validation = (
-        titled(root, f"Accuracy on the split {split}") for split in ("test", "validation")
+        titled(root, f"Accuracy on the {split} split") for split in ("test", "validation")
     )
     for table, split in ((comparison, "test"), (validation, "validation")):
         heads = [head.text for head in table.find("thead")[0].find("button")]
@@ -100,7 +100,7 @@ def test_seeds_share_a_row_and_the_page_shows_what_compare_does(
     folders = [write_run(f"erm{s}", conflicting=rate, seed=s) for s, rate in enumerate(rates)]
     folders += [write_run("end", **END, conflicting=0.8)]
     root, found = parse(report(*folders)), compare(folders)
-    plain, _ = cells(titled(root, "Accuracy on the split test"))
+    plain, _ = cells(titled(root, "Accuracy on the test split"))
     number = found.rows[0].numbers["conflicting"]
     half = t.ppf(0.975, 2) * 0.1 / np.sqrt(3)
     assert number[:3] == pytest.approx((0.3, 0.3 - half, 0.3 + half))
@@ -228,7 +228,7 @@ def test_a_table_of_very_many_groups_keeps_the_worst(
     rows = cells(titled(root, "Accuracy of every group"))
     assert len(rows) == 400
     assert {row[2].text for row in rows} == {"conflicting"}  # the thirty aligned ones are right
-    assert "The 400 groups with the lowest accuracy of 900" in root.text
+    assert "These are the 400 groups with the lowest accuracy, out of 900." in root.text
 
 
 def page_size(write_run: WriteRun, report: Callable[..., str], number: int) -> int:

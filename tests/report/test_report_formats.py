@@ -55,7 +55,7 @@ def test_markdown_shows_the_numbers_of_metrics_json(
 ) -> None:
     folders = [write_run("a"), write_run("b", **END, conflicting=0.8, selection="other")]
     text = report(*folders, format="md")
-    heads, _, *rows = cells(text, "Accuracy on the split test")
+    heads, _, *rows = cells(text, "Accuracy on the test split")
     assert heads[4:] == ["Overall", "Aligned", "Conflicting", "Unbiased", "Worst group"]
     for folder, row in zip(folders, rows, strict=True):
         test = read_json(folder / "metrics.json")["test"]

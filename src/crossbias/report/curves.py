@@ -1,4 +1,4 @@
-"""Learning curves: losses and validation by epoch, one figure a run."""
+"""Learning curves: losses and validation scores by epoch, one figure for each run."""
 
 import math
 import re
@@ -23,7 +23,7 @@ _TERMS = "terms"
 Declared = Mapping[str, tuple[str, str]]
 """For logged losses with an axis of their own, its title and the curve's label."""
 
-_LETTERS = 55  # that fit across a figure
+_LETTERS = 55  # this many letters fit across a figure
 
 
 def learning_curves(name: str, log: Sequence[Epoch], declared: Declared, number: int) -> Markup:
@@ -59,7 +59,7 @@ def learning_curves(name: str, log: Sequence[Epoch], declared: Declared, number:
 def _panels(
     log: Sequence[Epoch], declared: Declared
 ) -> dict[str, list[Mapping[str, float | None]]]:
-    """What each axis shows, epoch by epoch; those in the middle only where there is something."""
+    """What each axis shows, epoch by epoch; an axis in the middle only if it has curves."""
 
     def axis(name: str) -> str:
         plain = "loss" if name in _LOSSES else _TERMS
@@ -111,7 +111,8 @@ def _lines(
         handles.append(line)
     if handles:
         corner: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
-        shown = [short(declared.get(name, ("", name))[1], 16) for name in names]
+        plain = {name: name.replace("_", " ") for name in names}
+        shown = [short(declared.get(name, ("", plain[name]))[1], 16) for name in names]
         axes.legend(handles, shown, ncols=3, fontsize=8, **corner)
     else:
         axes.text(0.5, 0.5, f"no {title}", transform=axes.transAxes, ha="center", va="center")

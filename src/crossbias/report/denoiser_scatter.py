@@ -1,4 +1,4 @@
-"""Loss against entropy of the training samples, as the de-noiser sees them (PGD, Figure 6)."""
+"""The de-noiser's loss on each training sample against its entropy (PGD, Figure 6)."""
 
 import torch
 from markupsafe import Markup
@@ -9,7 +9,7 @@ from torch import Tensor
 from crossbias.report.svg import CONFLICTING, FAINT, INK, SERIES, inline, page_style
 from crossbias.runs.read import FinishedRun
 
-_MOST = 2000  # marks drawn; of more samples, evenly spread ones
+_MOST = 2000  # at most this many marks are drawn, evenly spread over the samples
 
 
 def denoiser_scatter(name: str, run: FinishedRun, number: int) -> Markup | None:

@@ -35,7 +35,7 @@ def gap_chart(rows: Sequence[Row], split: str) -> Markup:
         axes.set_yticks(range(len(rows)), ["\n".join(name) for name in names])
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlim(-0.02, 1.02)
-        axes.set_xlabel(f"Accuracy on the split {short(split)}")
+        axes.set_xlabel(f"Accuracy on the {short(split)} split")
         axes.xaxis.set_major_formatter(PercentFormatter(1.0))
         axes.grid(axis="x", color=FAINT, linewidth=0.6)
         axes.set_axisbelow(True)

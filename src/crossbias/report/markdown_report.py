@@ -35,7 +35,7 @@ def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
     parts = [
         f"# Bias report: {markdown(comparison.data)}",
         *(markdown(sentence.striptags()) for sentence in summary(comparison)),
-        *_section(f"Accuracy on the split {comparison.split}", rows, accuracy_table(rows)),
+        *_section(f"Accuracy on the {comparison.split} split", rows, accuracy_table(rows)),
         *_gains(comparison),
         "\n".join(f"- {markdown(line)}" for line in legend(comparison)),
         *_section("Further measures", rows, measure_table(comparison)),
@@ -43,7 +43,7 @@ def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
     for name, columns in attribute_tables(comparison).items():
         parts += _section(f"With respect to {name}", rows, columns)
     for split, columns in split_tables(comparison).items():
-        parts += _section(f"Accuracy on the split {split}", rows, columns)
+        parts += _section(f"Accuracy on the {split} split", rows, columns)
     parts += [*_groups(comparison), *_audit(audit), *_training(rows), *_repeat(comparison)]
     return "\n\n".join(parts) + "\n"
 

@@ -14,10 +14,10 @@ from torch import Tensor
 from crossbias.report.heatmap import COLORS
 
 LONGEST_SIDE: Final = 192
-"""Larger pictures are thinned out to at most this many pixels a side."""
+"""Larger pictures are thinned out to at most this many pixels on each side."""
 
 OVERLAY_SIDE: Final = 72
-"""The same for pictures under a map, of which a page holds many more."""
+"""The same limit for pictures under a map, because a page holds many more of them."""
 
 _PICTURE_SHARE = 0.4  # of the gray picture in an overlay; the map has the rest
 

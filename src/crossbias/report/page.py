@@ -25,7 +25,6 @@ from crossbias.report.summary import summary
 from crossbias.runs.compare import Comparison
 from crossbias.runs.grids import about_gains, about_rows, grids_of
 from crossbias.runs.rows import Number
-from crossbias.verify import MIN_SAMPLES
 
 HERE = Path(__file__).parent
 
@@ -39,9 +38,9 @@ def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (count, duration, percent, selection, settings, supervision)
-    own = (_accuracy, _interval, _pretty)
-    environment.filters |= {each.__name__.strip("_"): each for each in (*filters, *own)}
+    filters = (count, duration, percent, plus_minus, selection, settings, supervision)
+    environment.filters |= {each.__name__: each for each in filters}
+    environment.filters |= {"interval": _interval, "pretty": _pretty}
     parts = (_frame(), _facts(comparison), _tables(comparison), _figures(comparison))
     content = {name: value for part in parts for name, value in part.items()}
     return environment.get_template("page.html").render(content, audit=audit)
@@ -88,8 +87,6 @@ def _tables(comparison: Comparison) -> dict[str, Any]:
         "measures": tables.measure_table(comparison),
         "others": tables.split_tables(comparison),
         "sizes": sizes,
-        "small": sum(size < MIN_SAMPLES for size in sizes),
-        "few": MIN_SAMPLES,
         "table": tables.accuracy_table(comparison.rows),
     }
 
@@ -114,10 +111,6 @@ def _figures(comparison: Comparison) -> dict[str, Any]:
 def _labeled(comparison: Comparison) -> bool:
     """Whether the bias of at least one judged sample is known."""
     return comparison.runs[0].test.worst_group is not None
-
-
-def _accuracy(number: Number) -> str:
-    return percent(number.value) + plus_minus(number.deviation)
 
 
 def _interval(number: Number) -> str:

@@ -7,7 +7,7 @@ SUPERVISION: Final = {
     "kind of bias": "knew only the kind of bias",
     "bias labels": "used bias labels",
 }
-"""What a method consumed, as the rest of a sentence that starts with the method."""
+"""What a method knew about the bias, as the rest of a sentence about it."""
 
 SELECTION: Final = {
     "last": "The model after the last epoch; nothing was chosen.",
@@ -23,7 +23,7 @@ SELECTION: Final = {
 
 
 def supervision(code: str) -> str:
-    """What a method consumed, after "which"; an unknown code is shown as it is."""
+    """What a method knew about the bias, after "which"; an unknown code is shown as it is."""
     return SUPERVISION.get(code, f"used: {code}")
 
 

@@ -1,4 +1,4 @@
-"""Sample pictures, and what each run took them for."""
+"""Pictures of test samples, with the answer of each run."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
 
 SHOWN = 6
-"""Pictures shown of each kind."""
+"""At most this many pictures of each kind are shown."""
 
 
 class Answer(NamedTuple):
-    """What one run took a picture for, and where it found evidence for the true class."""
+    """The answer of one run to a picture, and where it found evidence for the true class."""
 
     name: str
     right: bool

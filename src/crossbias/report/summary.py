@@ -67,13 +67,12 @@ def _shortcut_sentence(plain: Standing | None, bias: str) -> Markup:
     aligned = plain.row.numbers["aligned"]
     if aligned is None:
         return Markup(
-            "In every test sample, {} and class conflict; plain training is right on "
-            "<strong>{}</strong> of them."
+            "In every test sample, {} and class conflict; plain training is right on {} of them."
         ).format(bias, _mean(plain.row, plain.score))
     shortcut = aligned.low > plain.score.high
     sentence = Markup(
-        "Plain training {}: it is right on <strong>{}</strong> of the test samples whose {} "
-        "matches their class, {} <strong>{}</strong> of those where the two conflict."
+        "Plain training {}: it is right on {} of the test samples whose {} matches their class, "
+        "{} {} of those where the two conflict."
     ).format(
         "takes the shortcut" if shortcut else "shows no clear shortcut",
         _mean(plain.row, aligned),
@@ -91,7 +90,7 @@ def _unlabeled_sentence(plain: Standing | None, missing: str) -> Markup:
     )
     if plain is None:
         return first + "."
-    return first + Markup("; plain training is right on <strong>{}</strong> of them.").format(
+    return first + Markup("; plain training is right on {} of them.").format(
         _mean(plain.row, plain.score)
     )
 
@@ -144,9 +143,9 @@ def _without_labels(others: Sequence[Standing], best: Standing) -> Markup:
     )
 
 
-def _mean(row: Row, number: Number) -> str:
+def _mean(row: Row, number: Number) -> Markup:
     mean = f" (mean of {len(row.runs)} seeds)" if row.runs[1:] else ""
-    return percent(number.value) + mean
+    return Markup("<strong>{}</strong>{}").format(percent(number.value), mean)
 
 
 def _value(standing: Standing) -> float:

@@ -1,5 +1,6 @@
 """A comparison as two grids of text: the rows, and their gains over the baseline."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from crossbias.formatting import plus_minus
@@ -18,19 +19,21 @@ class Grid(NamedTuple):
 
 def grids_of(comparison: Comparison) -> list[Grid]:
     """The table of accuracies and, where there is more than one row, the table of gains."""
-    titles = tuple(name.replace("_", " ") for name in comparison.metrics)
     by = f", by {comparison.attribute}" if comparison.attribute else ""
     main = Grid(
         f"{comparison.data}, split {comparison.split}{by}: % [95% interval]",
-        ("method", "supervision", "selection", "seeds", *titles),
+        ("method", "supervision", "selection", "seeds", *map(_title, comparison.metrics)),
         [_main_row(row, comparison) for row in comparison.rows],
     )
-    gains = Grid(
-        f"Gain over {comparison.baseline.label} on the same samples: % points [95% interval]",
-        ("method", *titles),
-        [_gain_row(row, comparison) for row in comparison.rows if row is not comparison.baseline],
-    )
-    return [main, gains] if gains.rows else [main]
+    gains = comparison.gains
+    # Not every metric has a gain: the worst groups of two models are different samples.
+    names = [name for name in comparison.metrics if any(name in each for each in gains.values())]
+    if not names:
+        return [main]
+    title = f"Gain over {comparison.baseline.label} on the same samples: % points [95% interval]"
+    others = [row for row in comparison.rows if row is not comparison.baseline]
+    rows = [_gain_row(row, comparison, names) for row in others]
+    return [main, Grid(title, ("method", *map(_title, names)), rows)]
 
 
 def legend(comparison: Comparison) -> list[str]:
@@ -55,7 +58,7 @@ def about_rows(comparison: Comparison) -> list[str]:
 def about_gains(comparison: Comparison) -> list[str]:
     """What the intervals and p-values of the gains are."""
     parts = []
-    if comparison.gains:
+    if any(comparison.gains.values()):
         parts.append(
             "A gain compares these trained models on the same test samples; its interval is over "
             "test samples. For several seeds, it is the difference of the means."
@@ -72,9 +75,13 @@ def _main_row(row: Row, comparison: Comparison) -> tuple[str, ...]:
     return (row.label, row.supervision, row.selection, str(len(row.runs)), *numbers)
 
 
-def _gain_row(row: Row, comparison: Comparison) -> tuple[str, ...]:
+def _gain_row(row: Row, comparison: Comparison, names: Sequence[str]) -> tuple[str, ...]:
     gains, tests = comparison.gains[row.label], comparison.tests[row.label]
-    return (row.label, *(_gain(gains.get(name), tests.get(name)) for name in comparison.metrics))
+    return (row.label, *(_gain(gains.get(name), tests.get(name)) for name in names))
+
+
+def _title(metric: str) -> str:
+    return metric.replace("_", " ")
 
 
 def _percent(number: Number | None) -> str:

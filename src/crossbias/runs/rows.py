@@ -31,7 +31,7 @@ _NOT_A_SETTING: Final = (
     *("data hashes", "data shape", "data classes", "data values", "data aligned"),
     "train seed",
 )
-"""Facts that ``config.json`` records, and what the runs of one row differ in."""
+"""Entries of ``config.json`` that are facts about the data, or differ within a row."""
 
 
 class Number(NamedTuple):
@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
     label: str
     runs: tuple[FinishedRun, ...]
-    metrics: tuple[Metrics, ...]  # of each run, with respect to the attribute it is judged by
+    metrics: tuple[Metrics, ...]  # one for each run, with respect to the attribute
     numbers: Mapping[str, Number | None]
 
     @property
