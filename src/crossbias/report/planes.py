@@ -96,7 +96,7 @@ def decision_boundary(name: str, run: FinishedRun, number: int) -> Markup | None
     if views is None or views.boundary is None:
         return None
     left, right, bottom, top = views.boundary.limits.tolist()
-    targets = run.predictions[run.split].target[views.rows]
+    targets = run.judged.target[views.rows]
     answers = views.boundary.answers.numpy()
     with page_style(f"boundary {number}"):
         figure = Figure(figsize=(3.6, 3.6))
@@ -132,7 +132,7 @@ def feature_planes(name: str, run: FinishedRun, number: int) -> Markup | None:
     if views is None or len(views.rows) < 3:
         return None
     points, shares = principal_plane(views.features)
-    found = run.predictions[run.split]
+    found = run.judged
     panels = [("class", found.target[views.rows], run.test.classes)]
     bias = found.attributes.get(run.bias or "")
     if run.bias and bias is not None and bool((bias[views.rows] != UNKNOWN).any()):
