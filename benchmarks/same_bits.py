@@ -1,9 +1,9 @@
 """Whether two revisions of crossbias train the same weights from the same recipes, bit for bit.
 
-python -m benchmarks.same_bits REVISION [RECIPE ...]
+python -m benchmarks.same_bits REVISION [RUN ...]
 
 Trains ten short runs with the files of another git revision and with those of this folder, on the
-CPU, and compares the models. A recipe that REVISION has and this folder has not is taken from there.
+CPU, and compares the models.
 """
 
 import hashlib
@@ -64,7 +64,10 @@ def _is_same(name: str, other: Path, folder: Path) -> bool:
 
 def _model(tree: Path, config: Path, out: Path) -> str:
     """SHA-256 of the model that a source tree trains."""
-    program = f"import sys; sys.path.insert(0, {str(tree / 'src')!r}); from crossbias.cli import main; main()"
+    program = (
+        f"import sys; sys.path.insert(0, {str(tree / 'src')!r}); "
+        f"from crossbias.cli import main; main()"
+    )
     arguments = ["train", "--config", str(config), "--out", str(out), "--quiet"]
     subprocess.run([sys.executable, "-c", program, *arguments], check=True, capture_output=True)
     return hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
