@@ -4,7 +4,7 @@ BIN := .venv/bin
 export OMP_NUM_THREADS ?= 2
 TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow test-portable lint bench clean
 
 demo: .venv/installed
 	$(BIN)/crossbias demo --out runs/demo
@@ -14,6 +14,12 @@ test: .venv/installed
 
 test-slow: .venv/installed
 	$(TESTS) -m slow
+
+# What may depend on the processor, on three instruction sets and with one and two threads.
+test-portable: .venv/installed
+	for capability in default avx2 ""; do for threads in 1 2; do \
+	  ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads $(BIN)/pytest -q -m portable || exit 1; \
+	done; done
 
 lint: .venv/installed
 	$(BIN)/ruff check .

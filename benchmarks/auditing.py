@@ -1,4 +1,4 @@
-"""An audit of 5,000 images of 224 pixels, already in memory as bytes.
+"""How long an audit of 5,000 images of 224 x 224 pixels in memory takes.
 
 python -m benchmarks.auditing
 """

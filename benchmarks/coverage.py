@@ -1,4 +1,4 @@
-"""How often 95 % intervals of a mean over groups hold the truth, by simulation.
+"""How often 95% intervals of a mean over groups contain the true value, by simulation.
 
 python -m benchmarks.coverage
 """
@@ -19,7 +19,7 @@ CASES = {
     "2 cells of 2,000 at .999, 2 of 50 at .96": [(2, 2000, 0.999), (2, 50, 0.96)],
     "10 cells of 900 at .99, 90 of 11 at .9": [(10, 900, 0.99), (90, 11, 0.9)],
 }
-"""Number of cells, samples in each, and the accuracy that is true of each."""
+"""Number of cells, number of samples in each, and the true accuracy of each."""
 
 
 def main() -> None:
@@ -43,8 +43,8 @@ def _coverage(parts: list[tuple[int, int, float]]) -> dict[str, float]:
 def bootstrapped(cells: Cells) -> Estimate:
     """The unbiased accuracy with the interval of the stratified bootstrap.
 
-    A cell that is all right, or all wrong, has nothing to vary: near 0 and 1 the interval is too
-    narrow. That is why the package has a formula instead.
+    Resampling a cell that is all right or all wrong changes nothing, so the interval is too narrow
+    near 0 and 1. This is why the package uses a formula instead.
     """
     right, total = cells.correct.flatten().numpy(), cells.total.flatten().numpy()
     counts, steps = np.stack([total - right, right], axis=1), np.array([0.0, 1.0])
@@ -53,7 +53,7 @@ def bootstrapped(cells: Cells) -> Estimate:
 
 
 def _one_class(correct: torch.Tensor, totals: torch.Tensor) -> Cells:
-    """Cells of one class and as many bias values."""
+    """Cells of one class, with a bias value for each of them."""
     unknown = torch.zeros(1, dtype=torch.int64)
     return Cells(
         correct=torch.cat([correct, unknown])[None],

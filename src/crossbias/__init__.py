@@ -1,15 +1,32 @@
-"""Classifiers that learned a shortcut: find the bias, train without it, prove it is gone."""
+"""Classifiers that learned a shortcut: find the bias, train without it, prove it is gone.
 
-from crossbias.data import BiasedDataset
+The verbs are those of the command line: ``load`` data, ``audit`` it, ``fit`` a method,
+``evaluate`` the network, ``verify`` any model's predictions, ``compare`` runs, and ``report`` on
+them.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from crossbias.audit import audit
+from crossbias.data import BiasedDataset, load
 from crossbias.errors import CrossbiasError
-from crossbias.methods import Method
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.registry import create
+from crossbias.report import report
+from crossbias.runs import compare
 from crossbias.train.config import TrainConfig
+from crossbias.train.environment import package_version
 from crossbias.train.evaluation import evaluate
 from crossbias.train.fit import fit
+from crossbias.train.method import Method
 from crossbias.train.result import Result
 from crossbias.types import Batch, Output
+from crossbias.verify import verify
+
+if TYPE_CHECKING:
+    from crossbias.train.run import Run
+
+__version__ = package_version()
 
 __all__ = [
     "Batch",
@@ -20,9 +37,30 @@ __all__ = [
     "Output",
     "Recipe",
     "Result",
+    "Run",
     "TrainConfig",
+    "__version__",
     "as_network",
+    "audit",
+    "compare",
     "create",
     "evaluate",
     "fit",
+    "load",
+    "report",
+    "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """``Run`` when it is asked for: it brings Fabric, which takes a while to import."""
+    if name == "Run":
+        from crossbias.train.run import Run
+
+        return Run
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names; modules are reached by importing them."""
+    return sorted(__all__)

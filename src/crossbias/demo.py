@@ -52,7 +52,7 @@ def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> d
     Returns:
         The metrics of each method on the unbiased test split.
     """
-    from crossbias.report import write_report
+    from crossbias.report import report
 
     progress = progress or Progress()
     for name, hyperparameters in METHODS.items():
@@ -63,7 +63,7 @@ def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> d
             train=TRAIN | {"seed": seed},
         )
         _run_or_continue(experiment, RunFolder(out / name), progress)
-    write_report([out / name for name in METHODS], out / "report.html")
+    report([out / name for name in METHODS], out / "report.html")
     return {
         name: Metrics.from_json(read_json(RunFolder(out / name).metrics)["test"])
         for name in METHODS

@@ -3,10 +3,10 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 DASH: Final = "\N{EN DASH}"
-"""Stands between the limits of a range, and where there is no number."""
+"""Stands between the limits of a range, and in place of a missing number."""
 
 
 def percent(value: float | None, *, decimals: int = 1) -> str:
@@ -27,6 +27,15 @@ def percent_range(low: float, high: float) -> str:
     return f"{100 * low:.1f}{DASH}{100 * high:.1f}%"
 
 
+def plus_minus(deviation: float) -> str:
+    """A standard deviation in percent points, written after a mean; empty for NaN.
+
+    >>> plus_minus(0.0361), plus_minus(math.nan)
+    (' ± 3.6', '')
+    """
+    return "" if math.isnan(deviation) else f" ± {100 * deviation:.1f}"
+
+
 def count(number: int) -> str:
     """A number of samples.
 
@@ -34,15 +43,6 @@ def count(number: int) -> str:
     '60,000'
     """
     return f"{number:,}"
-
-
-def p_value(p: float) -> str:
-    """A p-value.
-
-    >>> p_value(0.0421), p_value(0.00001)
-    ('p = 0.042', 'p < 0.001')
-    """
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
 def numbers_in_words(numbers: Mapping[str, float]) -> str:
@@ -81,6 +81,32 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def settings(values: Mapping[str, Any]) -> str:
+    """Parameters in one line, without the name of what they belong to.
+
+    >>> settings({"name": "end", "alpha": 1.0, "variant": "paper", "layer": ""})
+    'alpha 1.0, variant paper, layer none'
+    >>> settings({"name": "denoised", "inner": {"name": "pgd", "q": 0.7, "floor": None}})
+    'inner pgd (q 0.7, floor none)'
+    """
+    return ", ".join(f"{key} {setting(value)}" for key, value in values.items() if key != "name")
+
+
+def setting(value: Any) -> str:
+    """One value; a method or network inside another is shown by name and settings.
+
+    >>> setting(True), setting([0.5, 0.75]), setting({"name": "erm"})
+    ('true', '0.5 0.75', 'erm')
+    """
+    if isinstance(value, dict):
+        own = settings(value)
+        return f"{value.get('name', '')} ({own})".strip() if own else str(value.get("name", ""))
+    if isinstance(value, list):
+        return " ".join(map(setting, value)) or "none"
+    plain = str(value) or "none"
+    return plain.lower() if value is None or isinstance(value, bool) else plain
+
+
 def short(name: str, length: int = 18) -> str:
     """A name as a picture can show it: one line, nothing unprintable, not too long.
 
@@ -105,10 +131,29 @@ def markdown(text: object) -> str:
     return re.sub(r"([\\`*_\[\]|#~$])", r"\\\1", line)
 
 
-def percent_with_range(value: float, low: float, high: float) -> str:
+def percent_with_range(
+    value: float, low: float, high: float, *, sign: str = "", after_value: str = ""
+) -> str:
     """A proportion and its interval in percent, for a table whose title names the unit.
 
-    >>> percent_with_range(0.801, 0.77, 0.8317)
-    '80.1 [77.0, 83.2]'
+    Args:
+        value: The proportion, or a difference of two.
+        low: Lower end of the interval.
+        high: Upper end.
+        sign: ``+`` shows the sign of positive numbers too.
+        after_value: Put between value and interval.
+
+    >>> percent_with_range(0.801, 0.77, 0.8317), percent_with_range(0.02, -0.01, 0.05, sign="+")
+    ('80.1 [77.0, 83.2]', '+2.0 [-1.0, +5.0]')
     """
-    return f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+    shown, lower, upper = (f"{100 * number:{sign}.1f}" for number in (value, low, high))
+    return f"{shown}{after_value} [{lower}, {upper}]"
+
+
+def p_value(p: float) -> str:
+    """A p-value without spaces, which a narrow column would break.
+
+    >>> p_value(0.0421), p_value(0.00001)
+    ('p=.042', 'p<.001')
+    """
+    return "p<.001" if p < 0.001 else f"p={p:.3f}".replace("0.", ".", 1)

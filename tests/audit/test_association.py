@@ -103,4 +103,4 @@ def test_independent_columns_of_a_99_to_1_class_are_not_associated():
         values = torch.from_numpy(random.integers(0, 2, 1000))
         found = strength_of(targets, values, shape=(2, 2), permutations=99, seed=seed)
         low += found.p <= 0.05
-    assert low <= 7  # of 50; more has a probability below .2 % at a rate of 5 %
+    assert low <= 7  # of 50; more has a probability below .2% at a rate of 5%

@@ -53,7 +53,7 @@ def named(planted, verdict):
     return counted
 
 
-# If 5 % of audits raise a false alarm, more than 6 of 40 do with a probability of .3 %.
+# If 5% of audits raise a false alarm, more than 6 of 40 do with a probability of .3%.
 @pytest.mark.parametrize("kind", NULLS)
 def test_without_a_shortcut_there_is_no_evidence_at_the_stated_rate(kind, alarms):
     assert alarms(kind, 40) <= 6
@@ -68,7 +68,7 @@ def test_planted_shortcuts_are_found_and_named(named):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", NULLS)
 def test_the_stated_rate_over_many_sets(kind, alarms):
-    # More than 33 of 400 with a probability of .2 % if the rate is 5 %.
+    # More than 33 of 400 with a probability of .2% if the rate is 5%.
     assert alarms(kind, 400) <= 33
 
 
@@ -82,11 +82,11 @@ def test_planted_shortcuts_are_found_and_named_many_times(named):
 def test_a_found_shortcut_may_be_the_task_itself_and_the_words_say_so(planted, verdict):
     sentence = verdict(planted("color", rho=0.9, seed=0)).sentence
     assert "cannot know whether this is a shortcut or the task itself" in sentence
-    assert "Color alone" in sentence
+    assert "the cue 'color' alone" in sentence
 
 
 def test_no_evidence_is_said_with_its_error_rate(blank, verdict):
     labels = torch.arange(60) % 2
     sentence = verdict(blank(labels, seed=0)).sentence
-    assert sentence.startswith("No evidence of a shortcut: none of the 4 attributes and cues")
+    assert sentence.startswith("No shortcut was found: none of the 4 attributes and cues")
     assert "at most 5% of such audits" in sentence

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from crossbias.audit.file_cues import file_cues
-from crossbias.audit.shortcuts import audit_cues
+from crossbias.audit.probed_cues import audit_cues
 from crossbias.errors import CrossbiasError
 
 
@@ -72,5 +72,5 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     with pytest.raises(CrossbiasError, match=r"cannot read .*gone\.png \(No such file"):
         file_cues([tmp_path / "gone.png"], ["a"])
     (tmp_path / "text.png").write_text("no image")
-    with pytest.raises(CrossbiasError, match=r"text\.png is no image"):
+    with pytest.raises(CrossbiasError, match=r"text\.png is not an image"):
         file_cues([tmp_path / "text.png"], ["a"])

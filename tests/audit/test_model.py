@@ -49,7 +49,7 @@ def test_features_that_carry_an_attribute_are_told_from_those_that_do_not(found)
     assert color.p_corrected == pytest.approx(2 / 200)
     assert coin.p > 0.05
     assert unknown.balanced_accuracy is None
-    assert unknown.reason.startswith("fewer than two values are known")
+    assert unknown.reason.startswith("fewer than two of its values have")
 
 
 def test_answers_flip_with_the_cue_the_network_follows_and_with_no_other(found):
@@ -94,7 +94,7 @@ def test_the_verdict_names_what_the_model_follows(found):
     verdict = verdict_of(
         [], [], found, list(untested_data(colored(), audited=200, with_files=False))
     )
-    assert "features still tell 'color'" in verdict.sentence
+    assert "The model's features reveal 'color'" in verdict.sentence
     names = {finding.name for finding in verdict.findings}
     assert {"color", "color changed", "color removed", "confident errors"} <= names
     assert "coin" not in names

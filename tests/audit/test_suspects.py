@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from crossbias import BiasedDataset
 from crossbias.audit.suspect_sheet import contact_sheet, suspect_pictures
-from crossbias.audit.suspects import find_suspects, split, suspects_of
+from crossbias.audit.suspects import find_suspects, otsu_threshold, suspects_of
 from crossbias.data import load
 from crossbias.formatting import short
 
@@ -22,7 +22,7 @@ def test_the_split_leaves_the_two_groups_as_even_as_possible(values):
         return sum(float(((g - g.mean()) ** 2).sum()) for g in groups if len(g))
 
     best = min(unevenness(threshold) for threshold in values)
-    assert unevenness(split(numbers)) == pytest.approx(best, abs=1e-6)
+    assert unevenness(otsu_threshold(numbers)) == pytest.approx(best, abs=1e-6)
 
 
 def test_candidates_are_confident_mistakes_of_high_loss_and_conflict_as_stated():

@@ -1,5 +1,6 @@
 """Two processes on the CPU: what Fabric does there, and that methods end with equal weights."""
 
+import importlib.util
 import os
 import socket
 import subprocess
@@ -16,6 +17,17 @@ from crossbias.methods.scores import gradient_acceptance
 from crossbias.train.run import Run
 
 
+def load_worker():
+    path = Path(__file__).with_name("worker.py")
+    spec = importlib.util.spec_from_file_location("worker", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+worker = load_worker()
+
+
 @pytest.fixture(scope="session")
 def findings(tmp_path_factory):
     """What the two processes found, by rank. They are started once for all tests."""
@@ -23,10 +35,10 @@ def findings(tmp_path_factory):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    worker = Path(__file__).with_name("worker.py")
+    program = Path(__file__).with_name("worker.py")
     processes = [
         subprocess.Popen(
-            [sys.executable, str(worker), str(folder)],
+            [sys.executable, str(program), str(folder)],
             env=os.environ
             | {"LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
             | {"OMP_NUM_THREADS": "1", "NODE_RANK": "0"},
@@ -74,6 +86,20 @@ def test_two_processes_compute_what_one_does(name, method, findings, data):
     one = crossbias.fit(method, data, network=network, config=config).network.state_dict()
     for key, value in one.items():
         torch.testing.assert_close(first[name][key], value, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", worker.PAIRWISE)
+def test_losses_over_pairs_see_the_whole_batch(findings, name):
+    """Two processes with half a batch each: values and gradients of one with the whole batch."""
+    expected = worker.pairwise_step(worker.PAIRWISE[name], processes=1)
+    for result in findings[0]:
+        assert result[name].keys() == expected.keys()
+        for key, value in expected.items():
+            assert value.dtype == torch.float64
+            if key not in ("loss loss", "loss task", "loss biased"):  # means of a share
+                torch.testing.assert_close(result[name][key], value, rtol=0, atol=1e-6)
+    tasks = torch.stack([result[name]["loss task"] for result in findings[0]])
+    torch.testing.assert_close(tasks.mean(), expected["loss task"], rtol=0, atol=1e-6)
 
 
 def test_scores_of_all_processes_come_together(findings, data):

@@ -16,8 +16,9 @@ from torch import nn
 
 import crossbias
 from crossbias import Network, TrainConfig
-from crossbias.methods import ERM, LNL, METHODS
+from crossbias.methods import ERM, LNL, METHODS, EnD, Method, ReBias
 from crossbias.methods.scores import gradient_acceptance
+from crossbias.networks import Recipe
 from crossbias.runs.folder import RunFolder
 from crossbias.testing import tiny_data, tiny_network
 from crossbias.train.run import Run
@@ -80,6 +81,37 @@ def probe_late_stage(run: Run) -> int:
     return len(computed)
 
 
+PAIRWISE = {
+    "end, released": EnD(alpha=1.0, beta=1.0),
+    "end, paper": EnD(alpha=1.0, beta=1.0, variant="paper"),
+    "rebias, g first": ReBias(biased="mlp"),
+    "rebias, f first": ReBias(biased="mlp", order="f-then-g", position="logits"),
+}
+"""Methods whose losses compare samples of a batch with each other."""
+
+
+def pairwise_step(method: Method, processes: int) -> dict[str, torch.Tensor]:
+    """Losses and weights after one step of SGD in float64, on this process's share of a batch."""
+    data = tiny_data()
+    config = TrainConfig(
+        batch_size=48, device="cpu", processes=processes, optimizer="sgd", momentum=0.0, lr=1.0
+    )
+    torch.set_default_dtype(torch.float64)
+    try:
+        run = Run(data, network=Recipe("mlp"), config=config)
+        method.setup(run)
+        (batch,) = run.loader(data).batches([torch.arange(48)])
+        losses = method.step(batch._replace(inputs=batch.inputs.double()))
+        found = {f"loss {name}": value.detach() for name, value in losses.items()}
+        for part, module in method.state().items():
+            if isinstance(module, nn.Module):
+                weights = module.state_dict()
+                found |= {f"{part} {name}": value.clone() for name, value in weights.items()}
+        return found
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     rank, folder = int(os.environ["LOCAL_RANK"]), Path(sys.argv[1])
@@ -113,6 +145,8 @@ def main() -> None:
     for name, method in {"plain": ERM(), "plain lnl": PLAIN_LNL}.items():
         result = crossbias.fit(method, data, network=plain, config=config)
         findings[name] = result.network.state_dict()
+    for name, method in PAIRWISE.items():
+        findings[name] = pairwise_step(method, processes=2)
     torch.save(findings, folder / f"{rank}.pt")
 
 

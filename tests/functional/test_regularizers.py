@@ -251,3 +251,14 @@ def test_end_terms_refuse_an_unknown_variant_and_shapes_that_do_not_fit() -> Non
         end_terms(draw(4, 3, 1, 1), labels, labels, variant="paper")
     with pytest.raises(ValueError, match=r"\(3,\)"):
         end_terms(draw(4, 3), labels, labels[:3], variant="paper")
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_without_a_pair_the_terms_are_zeros_that_still_have_a_gradient(variant: str) -> None:
+    """A process without a pair must take part in the backward pass of the others."""
+    features = torch.randn(4, 3, requires_grad=True)
+    target, bias = torch.tensor([0, 1, 2, 3]), torch.tensor([-1, -1, -1, -1])
+    for term in end_terms(features, target, bias, variant=variant):
+        assert term.item() == 0
+        (gradient,) = torch.autograd.grad(term, features, retain_graph=True)
+        assert not gradient.any()

@@ -21,7 +21,7 @@ OTHER_VALUES = {
     "members": 1,
     "ensemble_length": 30,
     "q": 0.1,
-    "confidence": 0.4,
+    "confidence": 0.3,
     "reference_start": 0.5,
     "guidance_start": 0.5,
     "alpha_loss": 0.9,
@@ -37,8 +37,8 @@ OTHER_VALUES = {
     "explained": "prediction",
 }
 TOGETHER = {
-    "members": {"ensemble_length": 10, "confidence": 0.4},
-    "q": {"ensemble_length": 10, "confidence": 0.4},
+    "members": {"ensemble_length": 10, "confidence": 0.3},
+    "q": {"ensemble_length": 10, "confidence": 0.3},
     "confidence": {"ensemble_length": 10},
     "reference_start": {"guidance_start": 0.5},
 }

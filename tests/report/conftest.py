@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from crossbias.report import write_report
+from crossbias.report import report as write_report
 from crossbias.runs.files import write_json
 from crossbias.runs.stored import TrainingLabels, Views, save_labels, save_predictions, save_views
 from crossbias.types import UNKNOWN
@@ -156,6 +156,10 @@ class FakeRun:
             "network": {"name": "simple-convnet-1"},
             "train": {"epochs": self.epochs, "batch_size": 256, "seed": self.seed},
             "environment": {"python": "3.11.7", "torch": "2.15.0", "device": "cpu"},
+            "page": {
+                "figures": {"sampling": ["scores"]} if self.views else {},
+                "curves": {"regularizer": ["penalty", "entropy"]},
+            },
         }
 
     def _log(self) -> list[dict[str, Any]]:

@@ -106,5 +106,5 @@ def test_a_missing_audit_and_one_of_other_data_are_refused(
     with pytest.raises(CrossbiasError, match=r"holds no audit\.json"):
         report(write_run("a"), audit=tmp_path)
     folder = write_audit(data={"name": "faces"})
-    with pytest.raises(CrossbiasError, match="is of faces, but the runs are of glyphs"):
+    with pytest.raises(CrossbiasError, match="is about faces, but the runs are about glyphs"):
         report(write_run("b"), audit=folder)

@@ -14,11 +14,12 @@ from sklearn.decomposition import PCA
 from crossbias.errors import CrossbiasError
 from crossbias.report.confusion import confusion, confusion_matrices
 from crossbias.report.curves import learning_curves
-from crossbias.report.denoiser import denoiser_scatter
+from crossbias.report.denoiser_scatter import denoiser_scatter
 from crossbias.report.galleries import galleries
-from crossbias.report.overlay import guidance_rows
+from crossbias.report.guidance_pictures import guidance_rows
 from crossbias.report.planes import decision_boundary, feature_planes, principal_plane
-from crossbias.report.sampling import sampling_matrix, sampling_shares
+from crossbias.report.sampling_matrix import sampling_matrix, sampling_shares
+from crossbias.runs.files import read_json, write_json
 from crossbias.runs.read import Epoch, FinishedRun, read_run
 from crossbias.runs.stored import Boundary, TrainingLabels, Views
 
@@ -28,8 +29,17 @@ Parse = Callable[[str], Any]
 
 def keep(run: FinishedRun, name: str, value: torch.Tensor) -> None:
     """Store a stage as a run does."""
-    (run.path / "stages").mkdir(exist_ok=True)
-    torch.save(value, run.path / "stages" / f"{name}.pt")
+    path = run.path / "stages" / f"{name}.pt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(value, path)
+
+
+def declaring(folder: Path, **figures: list[str]) -> FinishedRun:
+    """The run with other figures declared in ``config.json``."""
+    config = read_json(folder / "config.json")
+    config["page"]["figures"] = figures
+    write_json(folder / "config.json", config)
+    return read_run(folder)
 
 
 def told(figure: Any, parse: Parse) -> str:
@@ -96,6 +106,34 @@ def test_a_damaged_stage_is_named(write_run: WriteRun) -> None:
     (run.path / "stages" / "scores.pt").write_bytes(b"PK\x03\x04")
     with pytest.raises(CrossbiasError, match=r"scores\.pt is damaged"):
         sampling_shares(run)
+
+
+def test_figures_are_read_from_the_stages_that_the_method_declares(write_run: WriteRun) -> None:
+    folder = write_run("a", views=True)
+    assert sampling_shares(declaring(folder)) is None  # the stage is there, but not declared
+    assert sampling_shares(declaring(folder, sampling=["weights"])) is None  # it is not there
+    run = declaring(folder, sampling=["inner/weights"])
+    keep(run, "inner/weights", torch.ones(270))
+    shares = sampling_shares(run)
+    assert shares is not None
+    torch.testing.assert_close(shares.draws, torch.full((3, 3), 1 / 9, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["scores", "weights"], "names 2 stages for the figure 'sampling', which reads 1"),
+        (["../../b/stages/scores"], "the stage '../../b/stages/scores' lies outside of"),
+    ],
+)
+def test_stages_that_cannot_be_meant_are_refused(
+    write_run: WriteRun, names: list[str], message: str
+) -> None:
+    write_run("b", views=True)
+    run = declaring(write_run("a", views=True), sampling=names)
+    with pytest.raises(CrossbiasError) as caught:
+        sampling_shares(run)
+    assert message in str(caught.value)
 
 
 def test_confusions_under_one_color_show_the_color_as_a_column(
@@ -173,7 +211,7 @@ def test_the_boundary_shows_the_plane_and_the_samples(write_run: WriteRun, parse
     )
     changed = replace(run, views={"test": replace(views, boundary=boundary)})
     figure = decision_boundary("a", changed, 0)
-    assert told(figure, parse) == "a: what is answered in the plane, with 90 samples"
+    assert told(figure, parse) == "a: answers over the plane, with 90 samples"
     assert decision_boundary("a", run, 0) is None
 
 
@@ -181,11 +219,11 @@ def test_the_threshold_of_the_denoiser_splits_by_loss_over_entropy(
     write_run: WriteRun, parse: Parse
 ) -> None:
     """Entropy 1 everywhere; 9 losses of 1 and one of 11 have a mean of 2: one is dropped."""
-    run = read_run(write_run("a"))
-    keep(run, "cross-entropy", torch.tensor([1.0] * 9 + [11.0]))
-    keep(run, "entropy", torch.ones(10))
+    run = declaring(write_run("a"), denoiser=["losses", "part/entropy", "delta"])
+    keep(run, "losses", torch.tensor([1.0] * 9 + [11.0]))
+    keep(run, "part/entropy", torch.ones(10))
     assert denoiser_scatter("a", run, 0) is None
-    keep(run, "threshold", torch.tensor(2.0))
+    keep(run, "delta", torch.tensor(2.0))
     figure = denoiser_scatter("a", run, 0)
     assert told(figure, parse) == (
         "a: 9 of 10 training samples are kept, those with a loss below 2 times entropy"
@@ -195,19 +233,21 @@ def test_the_threshold_of_the_denoiser_splits_by_loss_over_entropy(
 
 
 def test_guidance_maps_are_shown_under_their_pictures(write_run: WriteRun) -> None:
-    run = read_run(write_run("a"))
+    folder = write_run("a")
+    assert guidance_rows(read_run(folder)) == []
+    run = declaring(folder, guidance=["inner/pictures", "inner/maps"])
     assert guidance_rows(run) == []
-    keep(run, "guidance-pictures", torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
-    keep(run, "guidance-maps", torch.ones(2, 2, 4, 4))
+    keep(run, "inner/pictures", torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
+    keep(run, "inner/maps", torch.ones(2, 2, 4, 4))
     rows = guidance_rows(run)
     assert [row.title for row in rows] == ["picture", "E(z)", "IE(z)"]
     assert all(len(row.sources) == 2 for row in rows)
     assert rows[1].sources[0] != rows[2].sources[0]  # IE(z) of 1 is nowhere enhanced
-    keep(run, "guidance-maps", torch.ones(3, 2, 4, 4))
+    keep(run, "inner/maps", torch.ones(3, 2, 4, 4))
     assert guidance_rows(run) == []
 
 
-def test_regularizers_and_bias_negative_scores_have_axes_of_their_own(parse: Parse) -> None:
+def test_losses_that_a_method_declares_have_axes_of_their_own(parse: Parse) -> None:
     losses = {
         "loss": 2.0,
         "entangling": 0.1,
@@ -215,19 +255,32 @@ def test_regularizers_and_bias_negative_scores_have_axes_of_their_own(parse: Par
         "score_aligned": -1.0,
         "score_conflicting": 1.0,
     }
-    log = [Epoch("final", number, 1.0, losses, {"accuracy": 0.5}) for number in (1, 2)]
-    texts = [text.text for text in parse(learning_curves("a", log, 0)).find("text")]
-    assert {"loss", "terms", "HSIC", "BN score", "validation"} <= set(texts)
-    assert {"hsic", "aligned", "conflicting"} <= set(texts)
+    declared = {
+        "hsic": ("HSIC", "hsic of f and g"),
+        "score_aligned": ("BN score", "aligned"),
+        "score_conflicting": ("BN score", "conflicting"),
+    }
+    log = [Epoch("inner/final", number, 1.0, losses, {"accuracy": 0.5}) for number in (1, 2)]
+    texts = [text.text for text in parse(learning_curves("a", log, declared, 0)).find("text")]
+    assert [texts.count(title) for title in ("loss", "terms", "HSIC", "BN score")] == [2, 1, 1, 1]
+    assert {"hsic of f and g", "aligned", "conflicting", "entangling", "validation"} <= set(texts)
+    undeclared = [text.text for text in parse(learning_curves("a", log, {}, 0)).find("text")]
+    assert {"terms", "hsic", "score aligned", "entangling"} <= set(undeclared)
     plain = [epoch._replace(losses={"loss": 1.0}) for epoch in log]
-    texts = [text.text for text in parse(learning_curves("a", plain, 0)).find("text")]
+    texts = [text.text for text in parse(learning_curves("a", plain, declared, 0)).find("text")]
     assert not {"terms", "HSIC", "BN score"} & set(texts)
+
+
+def test_stages_of_a_method_inside_another_are_named_with_a_slash(parse: Parse) -> None:
+    log = [Epoch(name, 1, 1.0, {"loss": 1.0}, {}) for name in ("plain", "inner/final")]
+    figure = parse(learning_curves("a", log, {}, 0))
+    assert {"plain", "inner/final"} <= {text.text for text in figure.find("text")}
 
 
 def test_five_series_differ_in_color_dashes_and_mark() -> None:
     names = ("accuracy", "aligned", "conflicting", "unbiased", "worst_group")
     log = [Epoch("final", n, 1.0, {}, dict.fromkeys(names, 0.1 * n)) for n in (1, 2)]
-    figure = learning_curves("a", log, 0)
+    figure = learning_curves("a", log, {}, 0)
     colors = set(re.findall(r"stroke: var\(--series-(\d)\)", figure))
     assert colors == {"1", "2", "3", "4", "5"}
 

@@ -3,10 +3,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.stats import t
 
 from crossbias.errors import CrossbiasError
-from crossbias.report import write_report
+from crossbias.report import report as write_report
+from crossbias.runs import compare, grids_of, legend
 from crossbias.runs.files import read_json
 from crossbias.verify import Estimate
 
@@ -29,8 +32,8 @@ def test_every_section_is_there_once_and_in_order(
     assert [title.text for title in root.find("title")] == ["Bias report: glyphs"]
     assert [heading.text for heading in root.find("h1")] == ["Bias report: glyphs"]
     assert [heading.text for heading in root.find("h2")] == [
-        *("Comparison", "Accuracy by group", "Pictures", "Learning curves"),
-        *("Supervision and selection", "Repeat it"),
+        *("Comparison", "Gains over Plain training (ERM)", "Accuracy by group", "Pictures"),
+        *("Learning curves", "Supervision and selection", "Repeat it"),
     ]
     assert root.find("h3")
     assert not root.find("h4")
@@ -46,7 +49,7 @@ def test_every_table_and_picture_says_what_it_is(
     write_run: WriteRun, report: Callable[..., str], parse: Parse
 ) -> None:
     root = parse(report(write_run("erm"), write_run("end", **END)))
-    assert len(root.find("table")) == 7
+    assert len(root.find("table")) == 8
     for table in root.find("table"):
         assert len(table.find("caption")) == 1
         assert table.inside[-1] == "div"  # wide tables scroll by themselves
@@ -69,12 +72,12 @@ def test_the_table_shows_the_numbers_of_metrics_json(
     folders = [write_run("erm"), write_run("end", **END, conflicting=0.75, seed=7)]
     root = parse(report(*folders))
     comparison, validation = (
-        titled(root, f"Accuracy on the split {split}") for split in ("test", "validation")
+        titled(root, f"Accuracy on the {split} split") for split in ("test", "validation")
     )
     for table, split in ((comparison, "test"), (validation, "validation")):
         heads = [head.text for head in table.find("thead")[0].find("button")]
         assert heads == [
-            *("Method", "Supervision", "Selection", "Seed"),
+            *("Method", "Supervision", "Selection", "Seeds"),
             *("Overall", "Aligned", "Conflicting", "Unbiased", "Worst group"),
         ]
         for folder, row in zip(folders, cells(table), strict=True):
@@ -85,9 +88,35 @@ def test_the_table_shows_the_numbers_of_metrics_json(
             worst = metrics["worst_group"]
             assert f"{worst['target']}, {worst['bias']}" in row[-1].text
     erm, end = cells(comparison)
-    assert [cell.text for cell in erm[1:4]] == ["none", "last", "0"]
+    assert [cell.text for cell in erm[1:4]] == ["none", "last", "1"]
     assert end[0].text.startswith("EnD (CVPR 2021)")
-    assert [cell.text for cell in end[1:4]] == ["bias labels", "last", "7"]
+    assert [cell.text for cell in end[1:4]] == ["bias labels", "last", "1"]
+
+
+def test_seeds_share_a_row_and_the_page_shows_what_compare_does(
+    write_run: WriteRun, report: Callable[..., str], parse: Parse
+) -> None:
+    rates = (0.2, 0.3, 0.4)
+    folders = [write_run(f"erm{s}", conflicting=rate, seed=s) for s, rate in enumerate(rates)]
+    folders += [write_run("end", **END, conflicting=0.8)]
+    root, found = parse(report(*folders)), compare(folders)
+    plain, _ = cells(titled(root, "Accuracy on the test split"))
+    number = found.rows[0].numbers["conflicting"]
+    half = t.ppf(0.975, 2) * 0.1 / np.sqrt(3)
+    assert number[:3] == pytest.approx((0.3, 0.3 - half, 0.3 + half))
+    assert plain[3].text == "3"
+    assert plain[6].text.startswith("30.0% ± 10.0")
+    assert f"{100 * number.low:.1f}\N{EN DASH}{100 * number.high:.1f}%" in plain[6].text
+    gains = titled(root, "Gain over Plain training (ERM)")
+    assert [[cell.text for cell in row] for row in cells(gains)] == [
+        list(line) for line in grids_of(found)[1].rows
+    ]
+    for line in legend(found):
+        assert line in root.text
+    groups = cells(titled(root, "Accuracy of every group"))
+    assert groups[1][4].text.startswith("30.0% ± 10.0")
+    headings = [heading.text for heading in root.find("h3")]
+    assert headings.count("Plain training (ERM), seed 1") == 2  # its matrix and its curves
 
 
 def check_number(cell: Any, estimate: Estimate) -> None:
@@ -140,14 +169,14 @@ def test_supervision_selection_and_what_repeats_a_run_are_told(
     config = read_json(folder / "config.json")
     for told in (config["command"], "0.1.0", "2.15.0", "c0ffee", "a1b2", '"alpha": 0.25'):
         assert told in repeat
-    assert "These runs differ in more than their method: the rule by which" in root.text
+    assert "The rows differ in more than method and seed: the rule by which" in root.text
 
 
 def test_sortable_headings_are_buttons_and_their_cells_carry_values(
     write_run: WriteRun, report: Callable[..., str], parse: Parse
 ) -> None:
     root = parse(report(write_run("erm"), write_run("end", **END)))
-    tables = [t for t in root.find("table") if "sortable" in t.attributes.get("class", "")]
+    tables = [e for e in root.find("table") if "sortable" in e.attributes.get("class", "")]
     assert len(tables) == 4
     for table in tables:
         heads = table.find("thead")[0].find("th")
@@ -165,7 +194,7 @@ def test_a_single_run_makes_a_page(
     root = parse(report(write_run("erm")))
     assert "No other method is in this report to compare it with." in root.text
     assert "1 run " in root.text
-    assert "differ in more than their method" not in root.text
+    assert "differ in more than method" not in root.text
 
 
 @pytest.mark.parametrize("change", [{"bias": None}, {"labeled": False}], ids=str)
@@ -174,7 +203,7 @@ def test_runs_without_bias_labels_show_overall_accuracy_only(
 ) -> None:
     root = parse(report(write_run("erm", **change), write_run("end", **END, **change)))
     heads = [button.text for button in root.find("table")[0].find("button")]
-    assert heads == ["Method", "Supervision", "Selection", "Seed", "Overall"]
+    assert heads == ["Method", "Supervision", "Selection", "Seeds", "Overall"]
     assert "Without bias labels there are no groups." in root.text
     assert len(root.find("svg")) == 1 + 2
     assert len(root.find("img")) == 6
@@ -199,7 +228,7 @@ def test_a_table_of_very_many_groups_keeps_the_worst(
     rows = cells(titled(root, "Accuracy of every group"))
     assert len(rows) == 400
     assert {row[2].text for row in rows} == {"conflicting"}  # the thirty aligned ones are right
-    assert "The 400 groups with the lowest accuracy of 900" in root.text
+    assert "These are the 400 groups with the lowest accuracy, out of 900." in root.text
 
 
 def page_size(write_run: WriteRun, report: Callable[..., str], number: int) -> int:

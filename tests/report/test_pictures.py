@@ -11,8 +11,8 @@ from PIL import Image
 
 from crossbias.report.overlay import LONGEST_SIDE
 from crossbias.report.sample_pictures import SHOWN, sample_pictures
+from crossbias.runs.comparability import read_runs
 from crossbias.runs.read import FinishedRun
-from crossbias.runs.rows import read_runs
 from crossbias.verify import Predictions
 
 WriteRun = Callable[..., Path]

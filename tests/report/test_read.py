@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from crossbias.errors import CrossbiasError
+from crossbias.runs import compare
+from crossbias.runs.comparability import differences, read_runs
 from crossbias.runs.files import read_json, write_json
 from crossbias.runs.read import read_run
-from crossbias.runs.rows import differences, labels, read_runs
 from crossbias.runs.stored import load_predictions, save_predictions
 
 WriteRun = Callable[..., Path]
@@ -97,7 +98,7 @@ def test_a_damaged_file_is_named(write_run: WriteRun, name: str, content: str) -
 
 
 @pytest.mark.parametrize(
-    "key", ["method.name", "supervision", "selection", "data.name", "train.seed"]
+    "key", ["method.name", "supervision", "selection", "data.name", "train.seed", "page"]
 )
 def test_a_configuration_that_lacks_a_part_is_refused(write_run: WriteRun, key: str) -> None:
     folder = write_run("a")
@@ -108,6 +109,24 @@ def test_a_configuration_that_lacks_a_part_is_refused(write_run: WriteRun, key: 
     del part[last]
     write_json(folder / "config.json", config)
     with pytest.raises(CrossbiasError, match=f"config.json is damaged: it lacks {key}"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [7, [], {"figures": []}, {"figures": {"sampling": "scores"}}, {"figures": {"sampling": [1]}},
+     {"curves": {"hsic": ["HSIC"]}}, {"curves": {"hsic": "HS"}}],
+)  # fmt: skip
+def test_a_configuration_that_declares_no_figures_is_refused(
+    write_run: WriteRun, page: object
+) -> None:
+    folder = write_run("a")
+    config = read_json(folder / "config.json")
+    assert read_run(folder).curves == {"regularizer": ("penalty", "entropy")}
+    write_json(folder / "config.json", config | {"page": {}})
+    assert read_run(folder).curves == {}
+    write_json(folder / "config.json", config | {"page": page})
+    with pytest.raises(CrossbiasError, match=r"config\.json is damaged: page must hold figures"):
         read_run(folder)
 
 
@@ -148,25 +167,50 @@ def test_runs_of_different_data_are_refused_naming_both(
     first, other = write_run("a"), write_run("b", **change)
     with pytest.raises(CrossbiasError) as caught:
         read_runs([first, other])
-    assert f"{first} and {other} cannot share a report" in str(caught.value)
+    assert f"{first} and {other} cannot be compared, they differ in" in str(caught.value)
     assert message in str(caught.value)
 
 
-def test_labels_are_as_short_as_they_can_be(write_run: WriteRun) -> None:
+def test_names_of_runs_are_as_short_as_they_can_be(write_run: WriteRun) -> None:
     lff = {"method": "lff", "paper": "LfF"}
     folders = [
+        write_run("two", **lff, seed=2),
         write_run("erm"),
         write_run("one", **lff, seed=1),
-        write_run("two", **lff, seed=2),
-        write_run("three", method="end", paper="EnD"),
-        write_run("four", method="end", paper="EnD"),
-        write_run("x/same", method="pgd"),
-        write_run("y/same", method="pgd"),
+        write_run("three", method="end", paper="EnD", parameters=(("alpha", 1.0),)),
+        write_run("four", method="end", paper="EnD", parameters=(("alpha", None),)),
     ]
-    assert labels(read_runs(folders)) == [
-        *("Plain training (ERM)", "LfF, seed 1", "LfF, seed 2", "EnD, three", "EnD, four"),
-        *(f"pgd, {folders[5]}", f"pgd, {folders[6]}"),
-    ]
+    assert compare(folders).run_labels == (
+        *("LfF, seed 2", "Plain training (ERM)", "LfF, seed 1"),
+        *("EnD (method alpha 1.0)", "EnD (method alpha none)"),
+    )
+
+
+def test_rows_whose_settings_read_the_same_are_told_apart_by_their_folders(
+    write_run: WriteRun,
+) -> None:
+    folders = [write_run(f"a{v!r}", method="end", parameters=(("k", v),)) for v in (1, "1")]
+    assert compare(folders).run_labels == tuple(f"end (method k 1), {folder}" for folder in folders)
+
+
+def test_what_the_data_is_and_where_else_it_was_judged_makes_no_other_row(
+    write_run: WriteRun,
+) -> None:
+    """Facts of ``config.json`` are no settings, nor is a split that only one run was judged on."""
+    folders = [write_run("a"), write_run("b", seed=1)]
+    config = read_json(folders[1] / "config.json")
+    facts = {"shape": [3, 8, 8], "classes": 3, "values": {"background": 3}, "aligned": [[True]]}
+    config["data"] |= facts
+    config["data"]["hashes"]["test-extra"] = "feed"
+    write_json(folders[1] / "config.json", config)
+    (row,) = compare(folders).rows
+    assert (row.label, len(row.runs)) == ("Plain training (ERM)", 2)
+
+
+def test_one_folder_may_be_named_alone_and_as_text(write_run: WriteRun) -> None:
+    folder = write_run("a")
+    for named in (folder, str(folder), [str(folder)]):
+        assert [run.path for run in read_runs(named)] == [folder]
 
 
 def test_differences_besides_method_and_seed_are_found(write_run: WriteRun) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from crossbias.errors import CrossbiasError
-from crossbias.report import write_report
+from crossbias.formatting import markdown
+from crossbias.report import report as write_report
+from crossbias.runs import compare, grids_of
 from crossbias.runs.files import read_json
 
 WriteRun = Callable[..., Path]
@@ -30,6 +32,13 @@ def test_json_holds_every_number_and_what_made_it(
         assert run["metrics"] == read_json(folder / "metrics.json")
         assert run["config"] == read_json(folder / "config.json")
     assert found["summary"][0].startswith("Plain training takes the shortcut")
+    assert [row["name"] for row in found["rows"]] == ["Plain training (ERM)", "EnD (CVPR 2021)"]
+    assert (found["baseline"], found["rows"][0]["gains"]) == ("Plain training (ERM)", {})
+    end, comparison = found["rows"][1], compare(folders)
+    number = comparison.rows[1].numbers["conflicting"]
+    assert end["metrics"]["conflicting"] == number._asdict() | {"deviation": None}
+    assert end["gains"]["conflicting"] == comparison.gains[end["name"]]["conflicting"].to_json()
+    assert end["p"]["conflicting"] == comparison.tests[end["name"]]["conflicting"].p
     assert found["commands"][-1].startswith("crossbias report ")
     assert (found["split"], found["bias"], found["audit"]) == ("test", "background", None)
 
@@ -46,7 +55,7 @@ def test_markdown_shows_the_numbers_of_metrics_json(
 ) -> None:
     folders = [write_run("a"), write_run("b", **END, conflicting=0.8, selection="other")]
     text = report(*folders, format="md")
-    heads, _, *rows = cells(text, "Accuracy on the split test")
+    heads, _, *rows = cells(text, "Accuracy on the test split")
     assert heads[4:] == ["Overall", "Aligned", "Conflicting", "Unbiased", "Worst group"]
     for folder, row in zip(folders, rows, strict=True):
         test = read_json(folder / "metrics.json")["test"]
@@ -55,7 +64,10 @@ def test_markdown_shows_the_numbers_of_metrics_json(
             expected = "{:.1f}% ({:.1f}\N{EN DASH}{:.1f}%)".format(*numbers)
             assert cell == expected
     assert len(cells(text, "Accuracy by group")) == 2 + 9
-    assert "differ in more than their method" in text
+    assert "The rows differ in more than method and seed: the rule by which the model" in text
+    gains = grids_of(compare(folders))[1]
+    (row,) = cells(text, markdown(gains.title))[2:]
+    assert row == [markdown(cell) for cell in gains.rows[0]]
     for told in ("It used bias labels.", "a1b2", "c0ffee", "crossbias report "):
         assert told in text
 
@@ -70,12 +82,53 @@ def test_names_stay_text_in_markdown(write_run: WriteRun, report: Callable[..., 
     assert r"a\|b" in text
     assert r"\`\*\_\[c\](d)" in text
     widths = {len(re.findall(r"(?<!\\)\|", row)) for row in text.splitlines() if row[:1] == "|"}
-    assert widths == {10, 9, 6, 5, 4}  # every row of a table has the columns of its heading
+    assert widths == {10, 6, 4}  # every row of a table has the columns of its heading
 
 
 def test_an_unknown_format_is_refused(write_run: WriteRun, tmp_path: Path) -> None:
     with pytest.raises(CrossbiasError, match="one of html, md, json, got 'pdf'"):
         write_report([write_run("a")], tmp_path / "r", format="pdf")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "start"),
+    [
+        ("page.html", None, "<!DOCTYPE html>"),
+        ("report", None, "<!DOCTYPE html>"),
+        ("x.MD", None, "# Bias report"),
+        ("x.json", None, "{"),
+        ("x.json", "md", "# Bias report"),
+    ],
+)
+def test_the_files_ending_decides_unless_a_format_is_named(
+    write_run: WriteRun, tmp_path: Path, name: str, format: Any, start: str
+) -> None:
+    written = write_report(str(write_run("a")), str(tmp_path / name), format=format)
+    assert written.path == tmp_path / name
+    assert written.path.read_text().lstrip().startswith(start)
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(
+    write_run: WriteRun, tmp_path: Path, parse: Callable[[str], Any]
+) -> None:
+    folder = write_run("a", classes=('"><script>alert(1)</script>', "b", "c"))
+    written = write_report(folder, tmp_path / "page.html")
+    root = parse(written._repr_html_())
+    assert [element.tag for element in root.every()[1:]] == ["iframe"]
+    (frame,) = root.find("iframe")
+    assert frame.attributes["srcdoc"] == written.path.read_text()
+    assert frame.attributes["sandbox"] == "allow-scripts"  # and nothing of the notebook
+
+
+@pytest.mark.parametrize("name", ["x.md", "x.json"])
+def test_a_notebook_shows_other_formats_as_text(
+    write_run: WriteRun, tmp_path: Path, parse: Callable[[str], Any], name: str
+) -> None:
+    folder = write_run("a", classes=("</pre><script>alert(1)</script>", "b", "c"))
+    written = write_report([folder], tmp_path / name)
+    root = parse(written._repr_html_())
+    assert [element.tag for element in root.every()[1:]] == ["pre"]
+    assert root.text == written.path.read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import t
 
 from crossbias.report.summary import summary
-from crossbias.runs.rows import read_runs
+from crossbias.runs import compare
 from crossbias.verify import wilson
 
 WriteRun = Callable[..., Path]
@@ -14,7 +16,7 @@ LFF = {"method": "lff", "paper": "LfF"}
 
 def told(*folders: Path) -> tuple[str, str]:
     """The two sentences as plain text."""
-    first, second = summary(read_runs(folders))
+    first, second = summary(compare(folders))
     return first.striptags(), second.striptags()
 
 
@@ -25,19 +27,23 @@ def limits(correct: int, total: int) -> str:
 
 def test_plain_training_takes_the_shortcut_and_a_method_repairs_it(write_run: WriteRun) -> None:
     """Three aligned and six conflicting groups of 30 samples."""
-    first, second = told(
+    folders = [
         write_run("erm", aligned=0.9, conflicting=0.2),
         write_run("lff", **LFF, conflicting=0.5),
         write_run("end", **END, conflicting=0.8),
-    )
+    ]
+    first, second = told(*folders)
     assert first == (
         "Plain training takes the shortcut: it is right on 90.0% of the test samples whose "
-        "background goes along with their class, but on only 20.0% of those where the two "
-        "conflict."
+        "background matches their class, but on only 20.0% of those where the two conflict."
     )
+    gain = compare(folders).gains["EnD"]["conflicting"]
+    assert 50 < 100 * gain.low < 60 < 100 * gain.high < 70
     assert second == (
-        "Best where they conflict is EnD, which used bias labels, with 80.0% "
-        f"(95% interval {limits(144, 180)}); without bias labels, LfF does best with 50.0%."
+        "EnD, which used bias labels, does best on conflicting samples, with 80.0% "
+        f"(95% interval {limits(144, 180)}). For these trained models, that is clearly more than "
+        f"plain training: +60.0 points (95% interval {100 * gain.low:+.1f} to "
+        f"{100 * gain.high:+.1f}). Without bias labels, LfF does best, with 50.0%."
     )
 
 
@@ -45,6 +51,9 @@ def test_no_shortcut_is_not_made_one(write_run: WriteRun) -> None:
     first, _ = told(write_run("erm", aligned=0.9, conflicting=0.9))
     assert first.startswith("Plain training shows no clear shortcut: it is right on 90.0% of")
     assert "and on 90.0% of those" in first
+    assert "overlap" not in first
+    first, _ = told(write_run("lucky", aligned=0.9, conflicting=0.87))
+    assert first.endswith("of those where the two conflict. The 95% intervals overlap.")
 
 
 @pytest.mark.parametrize("conflicting", [0.5, 0.3], ids=["equal", "worse"])
@@ -55,37 +64,71 @@ def test_methods_that_do_not_beat_plain_training_are_not_called_best(
         write_run("erm", conflicting=0.5), write_run("end", **END, conflicting=conflicting)
     )
     assert second.startswith(
-        "No method does better where they conflict than plain training: the best, EnD, which used "
-        f"bias labels, is right on {100 * conflicting:.1f}%"
+        "No method does better on conflicting samples than plain training: the best, EnD, which "
+        f"used bias labels, is right on {100 * conflicting:.1f}%"
     )
-    assert "Best" not in second
+    assert "does best" not in second
 
 
 def test_where_nothing_beats_plain_training_no_second_is_called_best(write_run: WriteRun) -> None:
     folders = [write_run("erm"), write_run("end", **END), write_run("a", **LFF)]
-    assert "best with" not in told(*folders)[1]
+    assert "does best" not in told(*folders)[1]
 
 
-def test_a_gain_within_the_intervals_is_called_unclear(write_run: WriteRun) -> None:
-    folders = [write_run("erm", conflicting=0.5), write_run("a", **LFF, conflicting=0.53)]
-    assert "not clearly more than plain training: the intervals overlap" in told(*folders)[1]
-    folders[1] = write_run("b", **LFF, conflicting=0.8)
-    assert "overlap" not in told(*folders)[1]
+def test_the_paired_gain_decides_whether_a_method_is_clearly_better(write_run: WriteRun) -> None:
+    """One more of 30 is right in each of six groups, and nothing that was right is lost.
+
+    The intervals of the two accuracies overlap, but the gain on the same samples is clear. With
+    other seeds, as many samples change in both directions, and it is not.
+    """
+    plain = write_run("erm", conflicting=0.5)
+    better = write_run("a", **LFF, conflicting=16 / 30)
+    found = compare([plain, better])
+    (first, second) = (row.numbers["conflicting"] for row in found.rows)
+    assert first.high > second.low
+    text = told(plain, better)[1]
+    assert "For these trained models, that is clearly more than plain training: +3.3" in text
+    text = told(plain, write_run("b", **LFF, conflicting=16 / 30, seed=1))[1]
+    assert (
+        "That is not clearly more than plain training: on the same samples, the gain is +3.3 p"
+        in text
+    )
+    assert "these trained models" not in text
 
 
-def test_seeds_count_once_by_their_mean(write_run: WriteRun) -> None:
+def test_only_several_seeds_speak_for_more_than_the_trained_models(write_run: WriteRun) -> None:
+    plain = [write_run(f"erm{seed}", conflicting=0.3, seed=seed) for seed in range(2)]
+    lff = [write_run(f"lff{seed}", **LFF, conflicting=0.8, seed=seed) for seed in range(2)]
+    assert ". That is clearly more than plain training: +50.0" in told(*plain, *lff)[1]
+    for folders in ([plain[0], *lff], [*plain, lff[0]]):
+        assert ". For these trained models, that is clearly more than" in told(*folders)[1]
+
+
+def test_seeds_count_once_by_their_mean_with_students_interval(write_run: WriteRun) -> None:
     """The luckiest seed must not win: one lff seed beats every end seed, but not on average."""
-    _, second = told(
-        write_run("erm", conflicting=0.2),
-        *(write_run(f"end{seed}", **END, conflicting=0.7, seed=seed) for seed in range(2)),
+    rates = (0.7, 0.8)
+    first, second = told(
+        *(write_run(f"erm{s}", aligned=1.0, conflicting=0.2, seed=s) for s in range(2)),
+        *(write_run(f"end{r}", **END, conflicting=r, seed=s) for s, r in enumerate(rates)),
         *(write_run(f"lff{rate}", **LFF, conflicting=rate / 10, seed=rate) for rate in (9, 1)),
     )
-    low, high = limits(126, 180).split(" to ")
+    half = t.ppf(0.975, 1) * np.std(rates, ddof=1) / np.sqrt(2)
+    assert half > 0.25  # the interval is cut at 1
     assert second.startswith(
-        "Best where they conflict is EnD, which used bias labels, with 70.0% "
-        f"(mean of 2 seeds, whose 95% intervals span {low} to {high})"
+        "EnD, which used bias labels, does best on conflicting samples, with 75.0% (mean of 2 "
+        f"seeds, 95% interval {100 * (0.75 - half):.1f}% to 100.0%)."
     )
-    assert second.endswith("LfF does best with 50.0% (mean of 2 seeds).")
+    assert second.endswith("Without bias labels, LfF does best, with 50.0% (mean of 2 seeds).")
+    assert "right on 100.0% (mean of 2 seeds) of the test samples whose background" in first
+
+
+def test_of_several_plain_trainings_the_baseline_is_named(write_run: WriteRun) -> None:
+    _, second = told(
+        write_run("erm", conflicting=0.3, epochs=4),
+        write_run("long", conflicting=0.4, epochs=8),
+        write_run("lff", **LFF, conflicting=0.8),
+    )
+    assert "clearly more than Plain training (ERM) (train epochs 4): +50.0" in second
 
 
 def test_a_model_chosen_by_bias_labels_does_not_pass_for_one_without(write_run: WriteRun) -> None:
@@ -93,8 +136,8 @@ def test_a_model_chosen_by_bias_labels_does_not_pass_for_one_without(write_run: 
         write_run("a", **LFF, conflicting=0.8, selection="validation-worst-group"),
         write_run("b", method="pgd", conflicting=0.4),
     )
-    assert "LfF, which knew nothing about the bias but was chosen by bias labels, with" in second
-    assert second.endswith("; without bias labels, pgd does best with 40.0%.")
+    assert "LfF, which knew nothing about the bias but was chosen by bias labels, does" in second
+    assert second.endswith(" Without bias labels, pgd does best, with 40.0%.")
 
 
 def test_other_settings_are_not_seeds_of_the_same_method(write_run: WriteRun) -> None:
@@ -108,7 +151,8 @@ def test_other_settings_are_not_seeds_of_the_same_method(write_run: WriteRun) ->
 def test_without_plain_training_the_gain_is_not_known(write_run: WriteRun) -> None:
     first, second = told(write_run("lff", **LFF, conflicting=0.5))
     assert first.startswith("Plain training (ERM) is not among these runs")
-    assert second.startswith("Best where they conflict is LfF, which knew nothing about the bias")
+    assert second.startswith("LfF, which knew nothing about the bias, does best on conflicting s")
+    assert "clearly" not in second
 
 
 def test_plain_training_alone_has_nothing_to_be_compared_with(write_run: WriteRun) -> None:
@@ -127,9 +171,10 @@ def test_without_bias_labels_only_overall_accuracy_is_told(
         "The test split has no bias labels, so accuracy is given over all its samples; "
         "plain training is right on 50.0% of them."
     )
-    assert second == (
-        "Best over all test samples is LfF, which knew nothing about the bias, with 70.0% "
-        f"(95% interval {limits(189, 270)})."
+    assert second.startswith(
+        "LfF, which knew nothing about the bias, does best over all test samples, with 70.0% "
+        f"(95% interval {limits(189, 270)}). For these trained models, that is clearly more than "
+        "plain training: +20.0 points"
     )
 
 

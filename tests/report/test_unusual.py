@@ -9,11 +9,12 @@ import torch
 
 from crossbias.report.overlay import OVERLAY_SIDE, overlay
 from crossbias.report.sample_pictures import sample_pictures, without_maps
+from crossbias.runs.comparability import read_runs
 from crossbias.runs.files import read_json, write_json
-from crossbias.runs.rows import read_runs
 
 WriteRun = Callable[..., Path]
 Parse = Callable[[str], Any]
+END = {"method": "end", "paper": "EnD", "supervision": "bias labels"}
 
 
 def decoded(source: str) -> np.ndarray:
@@ -56,7 +57,7 @@ def test_models_without_maps_are_named_and_their_answers_shown(
             assert without.map == ""
     page = parse(report(*folders))
     (section,) = (each for each in page.find("section") if each.find("h2")[0].text == "Pictures")
-    assert "No maps of: mlp." in section.text
+    assert "No maps for: mlp." in section.text
     maps = [image for image in section.find("img") if "evidence" in image.attributes["alt"]]
     assert len(maps) == 12
 
@@ -64,17 +65,22 @@ def test_models_without_maps_are_named_and_their_answers_shown(
 def test_other_attributes_and_further_measures_have_tables(
     write_run: WriteRun, report: Callable[..., str], parse: Parse
 ) -> None:
-    folders = [write_run("a", attribute="size", side=0), write_run("b", attribute="size", side=0)]
+    folders = [
+        write_run("a", attribute="size", side=0),
+        write_run("b", **END, attribute="size", side=0),
+    ]
     for folder, value in zip(folders, (0.25, 0.5), strict=True):
         metrics = read_json(folder / "metrics.json")
         metrics["test"]["class_averaged"] = {"value": value, "low": 0.1, "high": 0.9, "n": 270}
         write_json(folder / "metrics.json", metrics)
     root = parse(report(*folders))
     captions = {table.find("caption")[0].text: table for table in root.find("table")}
-    assert "Accuracy on the split test, groups of class and size" in captions
-    further = captions["Further measures on the split test"]
+    assert "Accuracy on the test split, groups of class and size" in captions
+    further = captions["Further measures on the test split"]
     measures = [button.text for button in further.find("button")][4:]
-    assert measures == ["Class averaged", "Calibration", "Demographic parity", "Equalized odds"]
+    assert measures == [
+        *("Class averaged", "Biased", "Calibration", "Demographic parity", "Equalized odds")
+    ]
     values = [cell.attributes.get("data-value") for cell in further.find("td")]
     assert values.count("0.25") == values.count("0.5") == 1
 
@@ -83,7 +89,7 @@ def test_groups_with_one_sample_are_called_too_small(
     write_run: WriteRun, report: Callable[..., str], parse: Parse
 ) -> None:
     root = parse(report(write_run("a", each=1, side=0)))
-    assert "9 of these groups have fewer than 12 samples" in root.text
+    assert "9 of 9 groups have fewer than 12 samples" in root.text
     assert "9 groups have samples, 1 each" in root.text
     large = parse(report(write_run("b", side=0)))
     assert "fewer than" not in large.text
@@ -96,5 +102,5 @@ def test_a_thousand_classes_make_a_page_of_bearable_size(
     like = {"classes": names, "biases": ("red", "green"), "each": 1, "side": 0, "epochs": 1}
     page = report(write_run("a", **like))
     root = parse(page)
-    assert "The 400 groups with the lowest accuracy of 2000" in root.text
+    assert "These are the 400 groups with the lowest accuracy, out of 2000." in root.text
     assert len(page.encode()) < 2**20

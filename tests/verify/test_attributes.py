@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from crossbias import BiasedDataset, TrainConfig, create, evaluate, fit
+from crossbias.errors import CrossbiasError
 from crossbias.networks import Network
 from crossbias.runs.read import read_run
 from crossbias.train.evaluation import alignments_of, metrics_of
@@ -54,17 +55,17 @@ def test_metrics_hold_every_attribute_and_each_equals_its_own(data: BiasedDatase
     assert set(none.attributes) == {"color", "size"}
 
 
-def test_every_attribute_survives_json_and_older_files_are_read(data: BiasedDataset) -> None:
+def test_every_attribute_survives_json_and_nothing_may_be_missing(data: BiasedDataset) -> None:
     both = with_size(data)
     metrics = metrics_of(answered(both, both.targets), both)
     value = json.loads(json.dumps(metrics.to_json(), allow_nan=False))
     assert Metrics.from_json(value) == metrics
-    new = {"class_averaged", "calibration", "group_calibration", "demographic_parity"}
-    new |= {"equalized_odds", "attributes"}
-    older = Metrics.from_json({name: part for name, part in value.items() if name not in new})
-    assert older.groups == metrics.groups
-    assert older.calibration is older.class_averaged is None
-    assert older.attributes == {}
+    for key in value:
+        with pytest.raises(CrossbiasError, match=f"not metrics of a split: KeyError.'{key}'"):
+            Metrics.from_json({name: part for name, part in value.items() if name != key})
+    del value["attributes"]["size"]["calibration"]
+    with pytest.raises(CrossbiasError, match="not metrics of a split"):
+        Metrics.from_json(value)
 
 
 def test_alignment_follows_the_names_of_values_not_their_numbers(data: BiasedDataset) -> None:

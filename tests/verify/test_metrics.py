@@ -1,5 +1,6 @@
 import json
 import math
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -239,6 +240,37 @@ def test_json_with_a_narrow_alignment_row_is_refused() -> None:
     value = through_text(metrics_of(*random_split(2, absent=False)))
     with pytest.raises(CrossbiasError, match="differ in size"):
         Metrics.from_json(value | {"aligned_groups": [[True] * 3] * 3})
+
+
+def shown(metrics: Metrics) -> list[list[str]]:
+    """The cells of the table that a notebook shows, row by row."""
+    root = ElementTree.fromstring(metrics._repr_html_())
+    return [["".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
+
+
+def test_a_notebook_shows_the_accuracies_with_their_intervals() -> None:
+    targets, biases = every_group_once()
+    rows = shown(metrics_of(targets, biases, predictions=biases % 3))
+    assert rows[0] == ["", "accuracy", "95% interval", "samples"]
+    assert [row[0] for row in rows[1:]] == [
+        *("overall", "aligned", "conflicting", "unbiased", "worst group (cat, sofa)")
+    ]
+    assert rows[1] == ["overall", "33.3%", "13.8\N{EN DASH}60.9%", "12"]
+    assert rows[5][1] == "0.0%"
+    split = metrics_of(targets[:1], biases[:1], targets[:1])
+    assert shown(split)[3] == ["conflicting", *["\N{EN DASH}"] * 2, "0"]
+    unknown = metrics_of(targets, torch.full_like(biases, UNKNOWN), targets)
+    assert [row[0] for row in shown(unknown)] == ["", "overall"]
+
+
+def test_a_hostile_name_stays_text_in_a_notebook() -> None:
+    hostile = "<script>alert('&')</script>"
+    counts = count(torch.tensor([0]), torch.tensor([0]), torch.tensor([1]),
+                   num_classes=2, num_biases=1)  # fmt: skip
+    table, names = torch.zeros(2, 1, dtype=torch.bool), {"classes": (hostile, "b")}
+    metrics = Metrics.from_counts(counts, alignment=table, biases=(hostile,), **names)
+    assert "<script" not in metrics._repr_html_()
+    assert shown(metrics)[5][0] == f"worst group ({hostile}, {hostile})"
 
 
 def test_counts_that_do_not_fit_the_names_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""How biased is this data, would a shortcut alone solve the task, does a model follow one."""
+"""How biased is this data? Would a shortcut alone solve the task? Does a model follow one?"""
 
 from crossbias.audit.association import cramers_v, mutual_information
 from crossbias.audit.examination import audit

@@ -1,4 +1,4 @@
-"""How strongly two columns of labels go together: Cramer's V and mutual information."""
+"""How strongly two columns of labels are associated: Cramer's V and mutual information."""
 
 import math
 from typing import NamedTuple
@@ -28,12 +28,12 @@ def cramers_v(counts: Table, *, corrections: int = 1) -> npt.NDArray[np.float64]
         {\min(\tilde r, \tilde c) - 1}}, \qquad \tilde r = r - \frac{(r-1)^2}{n-1}
 
     Args:
-        counts: ``(..., rows, columns)`` tables; rows and columns that are empty do not count.
-        corrections: How many times the excess of independence is subtracted; 0 in both places
-            gives the classical V.
+        counts: ``(..., rows, columns)`` tables; empty rows and columns do not count.
+        corrections: How many times the excess expected under independence is subtracted; 0 gives
+            the classical V.
 
     Returns:
-        ``(...)`` numbers from 0 to 1; 0 where only one row or column is filled.
+        ``(...)`` numbers from 0 to 1; 0 if only one row or column is filled.
 
     >>> float(cramers_v(np.array([[50.0, 0.0], [0.0, 50.0]])).round(3))
     1.0
@@ -51,7 +51,7 @@ def cramers_v(counts: Table, *, corrections: int = 1) -> npt.NDArray[np.float64]
 
 
 def mutual_information(counts: Table) -> npt.NDArray[np.float64]:
-    """Mutual information over the mean of the two entropies, from 0 to 1, (...)."""
+    """Mutual information divided by the mean of the two entropies, from 0 to 1, (...)."""
     joint = counts / np.maximum(counts.sum((-1, -2), keepdims=True), 1)
     rows, columns = joint.sum(-1), joint.sum(-2)
     entropies = _entropy(rows) + _entropy(columns)
@@ -61,7 +61,7 @@ def mutual_information(counts: Table) -> npt.NDArray[np.float64]:
 
 
 def count_table(targets: Tensor, values: Tensor, shape: tuple[int, int]) -> Table:
-    """Number of samples of each (target, value), as floating-point numbers."""
+    """Number of samples of each (target, value) pair, as floating-point numbers."""
     cells = torch.bincount(targets * shape[1] + values, minlength=math.prod(shape))
     return cells.view(shape).double().numpy()
 
@@ -69,14 +69,14 @@ def count_table(targets: Tensor, values: Tensor, shape: tuple[int, int]) -> Tabl
 def strength_of(
     targets: Tensor, values: Tensor, *, shape: tuple[int, int], permutations: int, seed: int
 ) -> Strength:
-    """Both measures, 95 % bootstrap intervals, and the p-value of independence.
+    """Both measures with 95% bootstrap intervals, and the p-value of independence.
 
     Args:
         targets: ``(n,)`` class numbers.
         values: ``(n,)`` attribute values, all known.
         shape: Number of classes and of values.
-        permutations: Shuffles of the values behind the p-value, and bootstrap tables.
-        seed: Of both.
+        permutations: Number of shuffles of the values behind the p-value, and of bootstrap tables.
+        seed: Seed of both.
     """
     random = np.random.default_rng(seed)
     counts = count_table(targets, values, shape)
@@ -93,7 +93,7 @@ def strength_of(
         table = count_table(targets, torch.from_numpy(random.permutation(column)), shape)
         reached += bool((weight * table**2).sum() >= statistic - 1e-12)
     return Strength(
-        # A resampled table exceeds independence twice: by the sample's chance and by its own.
+        # A resampled table exceeds independence twice: by the chance in the sample and by its own.
         _estimate(cramers_v(counts), cramers_v(tables, corrections=2), n),
         _estimate(mutual_information(counts), mutual_information(tables), n),
         reached / (1 + permutations),
@@ -119,5 +119,5 @@ def _entropy(p: Table) -> npt.NDArray[np.float64]:
 
 def _estimate(value: npt.NDArray[np.float64], drawn: npt.NDArray[np.float64], n: int) -> Estimate:
     low, high = np.quantile(drawn, [0.025, 0.975])
-    # A corrected measure is cut at 0; the interval still holds what is reported.
+    # A corrected measure is cut at 0; the interval must still include the reported value.
     return Estimate(float(value), min(float(low), float(value)), max(float(high), float(value)), n)

@@ -1,4 +1,4 @@
-"""Each known attribute against the target: association, predictive value, counts."""
+"""Each attribute against the target: association, how well it predicts, counts."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,27 +13,28 @@ from crossbias.seeds import generator_for, seed_for
 from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate, wilson
 
-_SMALLEST: Final = 5  # groups that are named
+_SMALLEST: Final = 5  # groups that are listed
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeFinding:
-    """How one attribute goes along with the target.
+    """How one attribute is associated with the target.
 
     Args:
-        name: Of the attribute.
+        name: Name of the attribute.
         values: Names of its values.
         classes: Names of the classes.
-        counts: Samples of each class, of each value; those of unknown value are left out.
-        reason: Why it could not be tested; empty where it was.
-        cramers_v: With Bergsma's correction.
-        mutual_information: Over the mean of the two entropies.
-        accuracy: Of the target predicted from the attribute alone, out of fold.
+        counts: For each class and each value, the number of samples; samples whose value is not
+            known are left out.
+        reason: Why the attribute could not be tested; empty if it was.
+        cramers_v: Cramer's V with Bergsma's correction.
+        mutual_information: Mutual information divided by the mean of the two entropies.
+        accuracy: Accuracy of predicting the target from the attribute alone, cross-validated.
         majority: Accuracy of always answering the largest class.
-        balanced_accuracy: Mean of the classes' recalls, each class counting the same.
-        chance: Balanced accuracy of knowing nothing.
-        p: Of independence.
-        p_corrected: Over everything the audit tested.
+        balanced_accuracy: Mean of the classes' recalls of the same prediction.
+        chance: Balanced accuracy of guessing.
+        p: P-value of independence.
+        p_corrected: P-value corrected for everything the audit tested.
     """
 
     name: str
@@ -51,8 +52,18 @@ class AttributeFinding:
     p_corrected: float | None = None
 
     @property
+    def solved(self) -> float | None:
+        """The share of the way from always answering the largest class to perfect accuracy.
+
+        None where the attribute is not clearly better than that class.
+        """
+        if self.accuracy is None or self.majority is None or self.accuracy.low <= self.majority:
+            return None
+        return (self.accuracy.value - self.majority) / (1 - self.majority)
+
+    @property
     def smallest(self) -> list[tuple[str, str, int]]:
-        """Class, value and size of the smallest groups, the smallest first."""
+        """Class, value and size of the smallest groups, smallest first."""
         groups = [
             (name, value, size)
             for name, row in zip(self.classes, self.counts, strict=True)
@@ -103,7 +114,7 @@ def _audited(data: BiasedDataset, name: str, permutations: int, seed: int) -> At
         targets, values, shape=shape, permutations=permutations,
         seed=seed_for(seed, "association", name),
     )  # fmt: skip
-    accuracy, balanced = told_from_value(targets, values, shape, seed)
+    accuracy, balanced = _predicted_from_value(targets, values, shape, seed)
     return AttributeFinding(
         **about,
         **strength._asdict(),
@@ -124,19 +135,18 @@ def _reason(targets: Tensor, values: Tensor) -> str:
     return ""
 
 
-def told_from_value(
+def _predicted_from_value(
     targets: Tensor, values: Tensor, shape: tuple[int, int], seed: int
 ) -> tuple[Estimate | None, float | None]:
-    """Accuracy and balanced accuracy of the target told from the value alone.
+    """Cross-validated accuracy and balanced accuracy of predicting the target from the value.
+
+    Both are None if fewer than two classes have two samples or more.
 
     Args:
         targets: ``(n,)`` class numbers.
         values: ``(n,)`` attribute values, all known.
         shape: Number of classes and of values.
-        seed: Of the folds.
-
-    Returns:
-        Both out of fold; None where fewer than two classes have samples for it.
+        seed: Seed of the folds.
     """
     usable = testable(targets)
     targets, values = targets[usable], values[usable]
@@ -150,14 +160,14 @@ def told_from_value(
         cells = targets[train] * shape[1] + values[train]
         table = torch.bincount(cells, minlength=shape[0] * shape[1]).view(shape).double()
         sizes = table.sum(1, keepdim=True)
-        # The class's own size decides between equals, and for values that were never seen.
+        # The class's own size breaks ties, and decides for values that were never seen.
         plain[test] = (table + 1e-6 * sizes / sizes.sum()).argmax(0)[values[test]]
         balanced[test] = (table / sizes.clamp(min=1)).argmax(0)[values[test]]
     return wilson(int((plain == targets).sum()), len(targets)), _mean_recall(targets, balanced)
 
 
 def _mean_recall(targets: Tensor, answers: Tensor) -> float:
-    """The mean over the classes that are present of the share answered rightly."""
+    """The mean recall of the classes that are present."""
     sizes = torch.bincount(targets).double()
     right = torch.bincount(targets[answers == targets], minlength=len(sizes)).double()
     return float((right[sizes > 0] / sizes[sizes > 0]).mean())

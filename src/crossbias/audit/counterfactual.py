@@ -1,4 +1,4 @@
-"""What a network answers when only a cue of the image is changed."""
+"""How the answers of a network change when only one cue of the image is changed."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,14 +16,14 @@ from crossbias.train.evaluation import predict
 from crossbias.verify import Estimate, wilson
 
 SAMPLES: Final = 256
-"""Images that are changed, drawn at random."""
+"""Number of images that are changed, drawn at random."""
 
 
 class Flips(NamedTuple):
-    """How many answers a change alters."""
+    """How many answers change with a cue."""
 
-    change: str
-    what: str
+    change: str  # its name
+    what: str  # the same in words, after "when"
     rate: Estimate
 
     def to_json(self) -> dict[str, Any]:
@@ -32,10 +32,10 @@ class Flips(NamedTuple):
 
 
 def flip_rates(network: Network, data: BiasedDataset, *, seed: int) -> list[Flips]:
-    """How often the answer changes with each cue; nothing for inputs that are no images.
+    """How often the answer changes with each cue; nothing for inputs that are not images.
 
-    A planted cue is compared with the same cue of another value on the same image, so that what
-    differs is its value and not its presence.
+    Each image is compared with itself under two values of the same planted cue, so that only the
+    value differs, not the presence of the cue.
     """
     if data.inputs.ndim != 4:
         return []
@@ -51,13 +51,13 @@ def flip_rates(network: Network, data: BiasedDataset, *, seed: int) -> list[Flip
 
 
 def gray(images: Tensor) -> Tensor:
-    """The same images with equal channels: their mean."""
+    """The same images in gray: every channel is the mean of all."""
     mean = images.float().mean(1, keepdim=True).round()
     return mean.to(torch.uint8).expand_as(images)
 
 
 def without_border(images: Tensor) -> Tensor:
-    """The same images, the outer sixteenth of each side covered by what is just inside it."""
+    """The same images, with the outer sixteenth of each side covered by what is just inside it."""
     height, width = images.shape[2:]
     rows, columns = (
         torch.arange(size).clamp(size // 16, size - 1 - size // 16) for size in (height, width)
@@ -66,8 +66,8 @@ def without_border(images: Tensor) -> Tensor:
 
 
 _REMOVALS: dict[str, tuple[str, Callable[[Tensor], Tensor], tuple[int, ...]]] = {
-    "color removed": ("every pixel as gray as it is bright", gray, (3,)),
-    "border covered": ("the outer sixteenth continued from inside", without_border, (1, 2, 3, 4)),
+    "color removed": ("the color of every pixel is removed", gray, (3,)),
+    "border covered": ("the outer sixteenth of each side is covered", without_border, (1, 2, 3, 4)),
 }
 
 
@@ -85,7 +85,7 @@ def _planted(network: Network, data: BiasedDataset, cue: Planted, seed: int) -> 
         _answers(network, data, plant_values(data.inputs, v, bias=cue, num_values=count))
         for v in (values, others)
     )
-    return Flips(f"{cue} changed", f"a planted {cue} of another value", _rate(before, after))
+    return Flips(f"{cue} changed", f"only a planted {cue} is changed", _rate(before, after))
 
 
 def _answers(network: Network, data: BiasedDataset, inputs: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Cheap cues: a few numbers of each image that see one kind of shortcut and little else."""
+"""Cheap cues: a few numbers for each image that capture one kind of shortcut and little else."""
 
 import math
 from collections.abc import Callable
@@ -10,12 +10,12 @@ from torch import Tensor
 
 from crossbias.progress import Progress
 
-_SMALLEST = 8  # side that every cue can be measured on
-_CHUNK = 2**23  # pixels of all channels at a time: no float copy of the data ever exists
+_SMALLEST = 8  # side of the smallest image on which every cue can be measured
+_CHUNK = 2**23  # values measured at a time, so that no float copy of all data is needed
 
 
 class Cue(NamedTuple):
-    """A kind of shortcut and the features, (n, d), that show it."""
+    """A kind of shortcut, and the features (n, d) that capture it."""
 
     name: str
     what: str
@@ -23,11 +23,11 @@ class Cue(NamedTuple):
 
 
 def image_cues(images: Tensor, *, progress: Progress | None = None) -> list[Cue]:
-    """Every cue that can be seen in the pixels, those that see least first.
+    """Every cue in the pixels, ordered by how little it captures.
 
     Args:
-        images: ``(n, C, H, W)`` uint8, read a part at a time.
-        progress: Hears how far it is.
+        images: ``(n, C, H, W)`` uint8, read in parts.
+        progress: Receives progress reports.
     """
     progress = progress or Progress()
     images = _at_least(images, _SMALLEST)
@@ -45,11 +45,11 @@ def image_cues(images: Tensor, *, progress: Progress | None = None) -> list[Cue]
 
 
 def border_marks(chunk: Tensor, pixels: Tensor) -> Tensor:
-    """What stands out at the four sides and corners from the picture further in, (n, 16 C).
+    """How much the four sides and corners stand out from the image further in, (n, 16 C).
 
-    Of three strips of a sixteenth of the image that follow each other inwards, the first less
-    twice the second plus the third, and its square: a background that is even, or grows lighter
-    across the image, gives zero.
+    At each of them, take three neighboring strips, each a sixteenth of the image wide, from the
+    edge inward. The features are the second difference, first - 2 second + third, and its square.
+    A background that is even, or changes steadily across the image, gives zero.
     """
     grid = F.adaptive_avg_pool2d(pixels, (16, 16))
     corners = (grid, grid.flip(2), grid.flip(3), grid.flip((2, 3)))
@@ -60,10 +60,10 @@ def border_marks(chunk: Tensor, pixels: Tensor) -> Tensor:
 
 
 def colors(chunk: Tensor, pixels: Tensor) -> Tensor:
-    """Which colors there are, wherever they are: histogram, mean and deviation of the channels.
+    """Which colors there are, anywhere: histogram, mean and deviation of the channels.
 
-    Three channels share one histogram of 4 x 4 x 4 bins; any other number have 16 bins each.
-    Roots of the shares, so that small ones count.
+    Three channels share one histogram of 4 x 4 x 4 bins. With any other number, each channel has
+    16 bins. The histogram holds the roots of the shares, so that small ones count.
     """
     n, channels = chunk.shape[:2]
     if channels == 3:
@@ -80,9 +80,9 @@ def colors(chunk: Tensor, pixels: Tensor) -> Tensor:
 
 
 def texture(chunk: Tensor, pixels: Tensor) -> Tensor:
-    """How neighbors differ in brightness, relative to the image's contrast, (n, 16).
+    """How neighboring pixels differ in brightness, relative to the image's contrast, (n, 16).
 
-    Mean and deviation of four small filters' responses, at two scales.
+    The features are mean and deviation of the responses of four small filters, at two scales.
     """
     gray = pixels.mean(1, keepdim=True)
     contrast = gray.flatten(1).std(1, correction=0) + 1
@@ -99,12 +99,12 @@ def texture(chunk: Tensor, pixels: Tensor) -> Tensor:
 
 
 def thumbnail(chunk: Tensor, pixels: Tensor) -> Tensor:
-    """The image in 4 x 4 pixels, (n, 16 C)."""
+    """The image shrunk to 4 x 4 pixels, (n, 16 C)."""
     return F.adaptive_avg_pool2d(pixels, (4, 4)).flatten(1)
 
 
 def _at_least(images: Tensor, side: int) -> Tensor:
-    """The images, every pixel repeated where they are smaller than that."""
+    """The images, with every pixel repeated if they are smaller than this."""
     factor = math.ceil(side / min(images.shape[2:]))
     if factor == 1:
         return images
@@ -113,7 +113,7 @@ def _at_least(images: Tensor, side: int) -> Tensor:
 
 _IMAGE_CUES: dict[str, tuple[str, Callable[[Tensor, Tensor], Tensor]]] = {
     "border marks": ("what stands out at borders and corners", border_marks),
-    "texture": ("how neighboring pixels differ, wherever they are", texture),
-    "color": ("which colors or shades there are, wherever they are", colors),
+    "texture": ("how neighboring pixels differ, anywhere in the image", texture),
+    "color": ("which colors or shades there are, anywhere in the image", colors),
     "thumbnail": ("the image shrunk to 4 x 4 pixels", thumbnail),
 }

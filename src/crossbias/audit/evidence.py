@@ -1,4 +1,4 @@
-"""Attributes and cues against the target, tested together."""
+"""Attributes and cues tested against the target, together."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ from crossbias.audit.attributes import AttributeFinding, audit_attributes
 from crossbias.audit.cues import image_cues
 from crossbias.audit.file_cues import file_cues
 from crossbias.audit.permutation import enough_permutations, holm
-from crossbias.audit.shortcuts import CueFinding, audit_cues
+from crossbias.audit.probed_cues import CueFinding, audit_cues
 from crossbias.data.dataset import BiasedDataset
 from crossbias.progress import Progress
 
@@ -22,15 +22,15 @@ def evidence_of(
     seed: int,
     progress: Progress | None = None,
 ) -> tuple[list[AttributeFinding], list[CueFinding]]:
-    """What attributes and cues tell of the target, p-values corrected over all of them.
+    """What attributes and cues reveal about the target, with p-values corrected over all of them.
 
     Args:
-        data: Whose attributes are compared with the target.
-        some: Its samples that cues are looked for in.
-        files: The image file of each of those, where there are any.
-        permutations: Shuffles behind each p-value.
-        seed: Of everything random.
-        progress: Who hears about it.
+        data: The data whose attributes are compared with the target.
+        some: The samples of it in which cues are tested.
+        files: The image file of each of these samples, if there are files.
+        permutations: Number of shuffles behind each p-value.
+        seed: Seed of everything random.
+        progress: Receives progress reports.
     """
     names = [some.classes[target] for target in some.targets.tolist()]
     cues = file_cues(files, names) if files is not None else []

@@ -1,4 +1,4 @@
-"""The whole audit in one call."""
+"""The whole audit in one call: data, cues, suspects and, if given, a trained network."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,10 @@ from crossbias.progress import Progress
 from crossbias.seeds import generator_for
 
 PERMUTATIONS: Final = 999
+"""Shuffles behind each p-value."""
+
 LIMIT: Final = 10_000
+"""Samples in which cues are tested."""
 
 
 def audit(
@@ -38,24 +41,24 @@ def audit(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Audit:
-    """Ask whether a shortcut alone would solve a task, and whether a network follows one.
+    """Test whether a shortcut alone would solve a task, and whether a network follows one.
 
     Args:
-        data: What is, or would be, trained on.
-        files: The image file of each sample, where there are any.
-        network: A trained network to look at as well.
-        network_name: What to call it.
-        judged: The split the network is looked at on; ``data`` if not given.
-        permutations: Shuffles of the labels behind each p-value; more are made where attributes
-            are so many that these could not tell.
-        limit: Of more samples than this, so many are drawn at random; attributes are compared
-            with the target on all of them.
-        seed: Of everything random.
+        data: The training data.
+        files: The image file of each sample, if there are files.
+        network: A trained network to audit as well.
+        network_name: What to call the network.
+        judged: The split on which the network is audited; ``data`` if left out.
+        permutations: Number of shuffles of the labels behind each p-value. More are made if there
+            are so many attributes that this number could never give a significant p-value.
+        limit: Cues are tested in at most this many samples, drawn at random; attributes are
+            compared with the target in all samples.
+        seed: Seed of everything random in the audit.
         device: Where the briefly trained network runs, as in ``TrainConfig``.
-        progress: Who hears about it.
+        progress: Receives progress reports.
 
     Raises:
-        CrossbiasError: The data has fewer than two classes, or files that do not fit.
+        CrossbiasError: The data has fewer than two classes, or the files do not fit the samples.
     """
     progress = progress or Progress()
     _check(data, files)
@@ -68,7 +71,7 @@ def audit(
     suspects = _suspects(some, seed, device, progress)
     model = None
     if network is not None:
-        progress.note(f"looking at {network_name}")
+        progress.note(f"auditing the model {network_name}")
         looked_at = some if judged is None else _limited(judged, limit, seed)
         model = audit_model(network, looked_at, name=network_name, seed=seed)
     not_tested = [
@@ -94,7 +97,7 @@ def _check(data: BiasedDataset, files: Sequence[Path] | None) -> None:
     if present < 2:
         raise CrossbiasError(
             f"{data.name} {data.split} has samples of {present} class only; an audit asks what "
-            f"tells classes apart, so it needs two or more"
+            f"tells classes apart, so add samples of another class"
         )
     if files is not None and len(files) != len(data):
         raise CrossbiasError(
@@ -116,7 +119,7 @@ def _limited(data: BiasedDataset, limit: int, seed: int) -> BiasedDataset:
 def _suspects(data: BiasedDataset, seed: int, device: str, progress: Progress) -> Suspects | None:
     if data.inputs.ndim != 4:
         return None
-    progress.note("training a small network that trusts what is easy")
+    progress.note("training a small network briefly, to find samples that conflict with easy rules")
     return find_suspects(data, seed=seed, device=device, progress=progress)
 
 

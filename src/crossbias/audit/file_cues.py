@@ -1,4 +1,4 @@
-"""Cues in the files rather than in the pixels: size, compression, and where a file lies."""
+"""Cues in the files rather than in the pixels: size, compression and folder."""
 
 import math
 from collections import Counter
@@ -13,19 +13,19 @@ from torch import Tensor
 from crossbias.audit.cues import Cue
 from crossbias.errors import CrossbiasError
 
-_VALUES: Final = 30  # of a kind of file or a folder; rarer ones count as one
+_VALUES: Final = 30  # most frequent file types or folders; all others count as one
 
 
 def file_cues(files: Sequence[Path], classes: Sequence[str]) -> list[Cue]:
     """Size, compression and folder of image files.
 
     Args:
-        files: One for each sample.
-        classes: Name of each sample's class. A part of a path that is just that name is left
-            out: where folders are how the classes were written down, they are no cue.
+        files: One file for each sample.
+        classes: Name of each sample's class. A folder of that name is left out of the path: it is
+            how the class was written down, not a cue.
 
     Raises:
-        CrossbiasError: A file is missing or no image.
+        CrossbiasError: A file is missing or is not an image.
     """
     heads = [_head(file) for file in files]
     kinds = [f"{image_format} {mode}" for _, image_format, mode in heads]
@@ -36,8 +36,12 @@ def file_cues(files: Sequence[Path], classes: Sequence[str]) -> list[Cue]:
     ]
     measured = torch.cat([numbers, numbers.square(), _one_hot(kinds)], 1)
     return [
-        Cue("file format", "size in pixels and bytes, compression, kind of file", measured),
-        Cue("file folder", "the folder a file lies in, without the class's own", _one_hot(folders)),
+        Cue("file format", "size in pixels and bytes, compression, type of file", measured),
+        Cue(
+            "file folder",
+            "the folder of the file, without the name of the class",
+            _one_hot(folders),
+        ),
     ]
 
 
@@ -57,7 +61,7 @@ def _head(file: Path) -> tuple[list[float], str, str]:
             ]  # fmt: skip
             return numbers, image.format or "", image.mode
     except UnidentifiedImageError:
-        raise CrossbiasError(f"{file} is no image; leave it out of the audited files") from None
+        raise CrossbiasError(f"{file} is not an image; leave it out of the audited files") from None
     except OSError as error:
         raise CrossbiasError(
             f"cannot read {file} ({error.strerror or error}); put it back or leave it out"
@@ -65,7 +69,7 @@ def _head(file: Path) -> tuple[list[float], str, str]:
 
 
 def _one_hot(values: Sequence[str]) -> Tensor:
-    """(n, d): a column for each of the most frequent values."""
+    """One column for each of the most frequent values, (n, d)."""
     frequent = [value for value, _ in Counter(values).most_common(_VALUES)]
     number = {value: position for position, value in enumerate(frequent)}
     columns = torch.tensor([number.get(value, _VALUES) for value in values])

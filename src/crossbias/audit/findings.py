@@ -1,4 +1,4 @@
-"""Audit: everything that was found, and how it is kept."""
+"""Audit: everything that an audit found, and how it is written to a folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,14 +7,16 @@ from typing import Any, Final
 
 from crossbias.audit.attributes import AttributeFinding
 from crossbias.audit.model import ModelFinding
-from crossbias.audit.shortcuts import CueFinding
-from crossbias.audit.suspect_sheet import Picture
+from crossbias.audit.probed_cues import CueFinding
+from crossbias.audit.suspect_sheet import SuspectPicture
 from crossbias.audit.suspects import Suspects
 from crossbias.audit.verdict import Verdict
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import write_atomically, write_json
 
 VERSION: Final = 1
+"""Version of the format of ``audit.json``."""
+
 FILE: Final = "audit.json"
 
 
@@ -24,13 +26,13 @@ class Audit:
 
     Args:
         data: Name, split, hash and sizes of the audited data.
-        settings: What was asked for.
+        settings: The settings of the audit.
         attributes: Each attribute against the target.
-        cues: What each cheap cue tells of the target.
-        suspects: Candidate conflicting samples, where the inputs are images.
-        model: Of the audited network, if there was one.
+        cues: What each cheap cue reveals about the target.
+        suspects: Samples that may conflict with a shortcut, if the inputs are images.
+        model: What was found about the audited network, if there was one.
         verdict: All of it in words.
-        pictures: For the report.
+        pictures: Pictures for the report.
     """
 
     data: Mapping[str, Any]
@@ -40,7 +42,7 @@ class Audit:
     suspects: Suspects | None
     model: ModelFinding | None
     verdict: Verdict
-    pictures: tuple[Picture, ...] = field(default=(), repr=False)
+    pictures: tuple[SuspectPicture, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """What ``audit.json`` holds."""
@@ -57,7 +59,7 @@ class Audit:
         }
 
     def write(self, folder: Path | str) -> None:
-        """Keep the audit in a folder: pictures first, ``audit.json`` last."""
+        """Write the audit to a folder: pictures first, ``audit.json`` last."""
         folder = Path(folder)
         check_folder(folder)
         try:

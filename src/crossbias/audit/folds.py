@@ -1,4 +1,4 @@
-"""Folds of cross-validation, every class spread evenly over them."""
+"""Folds of cross-validation, with every class spread evenly over them."""
 
 from typing import Final
 
@@ -8,6 +8,7 @@ from torch import Tensor
 from crossbias.data.assignment import shuffled
 
 FOLDS: Final = 5
+"""Largest number of folds."""
 
 
 def stratified_folds(labels: Tensor, *, folds: int, generator: torch.Generator) -> Tensor:
@@ -21,7 +22,7 @@ def stratified_folds(labels: Tensor, *, folds: int, generator: torch.Generator) 
     fold = torch.empty_like(labels)
     for label in torch.bincount(labels).nonzero().squeeze(1).tolist():
         rows = shuffled((labels == label).nonzero().squeeze(1), generator)
-        # Not every class starts with fold 0, or the first folds would get all the odd ones.
+        # If every class started with fold 0, the first folds would get all the remainders.
         fold[rows] = (torch.arange(len(rows)) + label) % folds
     return fold
 
@@ -32,7 +33,7 @@ def num_present(labels: Tensor) -> int:
 
 
 def testable(labels: Tensor) -> Tensor:
-    """Which samples can be cross-validated, (n,) bool: those whose class has at least two."""
+    """Which samples can be cross-validated, (n,) bool: those whose class has two or more."""
     return torch.bincount(labels, minlength=1)[labels] >= 2
 
 

@@ -1,4 +1,4 @@
-"""A trained network: what its features carry, which cues it follows, where it is surely wrong."""
+"""A trained network: what its features reveal, which cues it follows, its confident errors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate, wilson
 
 CONFIDENCE_LIMIT: Final = 0.9
-"""A mistake made with at least this probability is a confident one."""
+"""A mistake made with at least this probability is a confident error."""
 
-_PERMUTATIONS: Final = 199  # features may be thousands
+_PERMUTATIONS: Final = 199  # fewer than for cues: there may be thousands of features
 
 
 class FeatureFinding(NamedTuple):
-    """How well an attribute can be told from the features."""
+    """How well a simple classifier reads an attribute from the features."""
 
     attribute: str
     balanced_accuracy: float | None = None
-    control: float | None = None  # the same with values shuffled among samples of one class
+    control: float | None = None  # the same with values shuffled within each class
     chance: float | None = None
     p: float | None = None
     p_corrected: float | None = None
@@ -37,7 +37,7 @@ class FeatureFinding(NamedTuple):
 
 
 class ConfidentErrors(NamedTuple):
-    """Confident mistakes in one group; without an attribute, in one class."""
+    """Confident errors in one group, or in one class if the data has no attributes."""
 
     attribute: str | None
     target: str
@@ -51,16 +51,16 @@ class ConfidentErrors(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFinding:
-    """What an audit found of a network.
+    """What an audit found about a network.
 
     Args:
-        name: Of the network or its run.
-        split: The split it was looked at on.
+        name: Name of the network or its run.
+        split: The split on which it was audited.
         hash: Content hash of that split.
-        features: For each attribute.
-        flips: For each change of a cue.
-        confident_errors: For each group of each attribute.
-        overall_errors: Confident mistakes of all samples.
+        features: What the features reveal about each attribute.
+        flips: How many answers change with each cue.
+        confident_errors: Confident errors in each group of each attribute.
+        overall_errors: Confident errors in all samples.
     """
 
     name: str
@@ -86,7 +86,7 @@ class ModelFinding:
 
 
 def audit_model(network: Network, data: BiasedDataset, *, name: str, seed: int) -> ModelFinding:
-    """Look at a trained network on a split; the network stays as it is."""
+    """Audit a trained network on a split; the network stays as it is."""
     probabilities, features = _pass(network, data)
     confidence, answers = probabilities.max(1)
     sure = (answers != data.targets) & (confidence >= CONFIDENCE_LIMIT)
@@ -116,7 +116,7 @@ def _probed(data: BiasedDataset, name: str, features: Tensor, seed: int) -> Feat
     rows = rows[testable(values[rows])]
     values, features = values[rows], features[rows]
     if num_present(values) < 2:
-        return FeatureFinding(name, reason="fewer than two values are known of two samples or more")
+        return FeatureFinding(name, reason="fewer than two of its values have two samples or more")
     if not standardized(features).any():
         return FeatureFinding(name, reason="the features are the same for every sample")
     found = probe(

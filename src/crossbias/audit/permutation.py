@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 ALARM: Final = 0.05
-"""Chance of a false alarm, over everything that is tested together."""
+"""Probability of a false alarm, over everything that is tested together."""
 
 
 def enough_permutations(asked: int, *, tests: int) -> int:
-    """As many shuffles as asked for, or more where so few could never raise an alarm.
+    """The number of shuffles asked for, or more if so few could never give a significant p-value.
 
-    The smallest p-value is one over one more than the shuffles, and Holm multiplies it by the
-    number of tests.
+    With s shuffles the smallest p-value is 1 / (1 + s), and Holm multiplies it by the number of
+    tests.
 
     >>> enough_permutations(99, tests=5), enough_permutations(99, tests=44)
     (99, 879)
@@ -29,13 +29,13 @@ def shuffled_within(
     """Copies of the labels, each shuffled among the samples of the same stratum.
 
     Args:
-        labels: ``(n,)``.
+        labels: ``(n,)`` labels.
         strata: ``(n,)`` int64; labels never leave their stratum.
         count: Number of copies.
         generator: Source of all random numbers.
 
     Returns:
-        ``(count, n)``.
+        ``(count, n)`` labels.
 
     >>> labels, strata = torch.tensor([0, 1, 2, 3]), torch.tensor([0, 0, 1, 1])
     >>> copies = shuffled_within(labels, strata, count=5, generator=torch.Generator())
@@ -43,7 +43,7 @@ def shuffled_within(
     ([1, 1, 1, 1, 1], [5, 5, 5, 5, 5])
     """
     key = torch.rand(count, len(labels), dtype=torch.float64, generator=generator)
-    drawn = (key + strata).argsort(1)  # each stratum's rows, in random order, one after another
+    drawn = (key + strata).argsort(1)  # rows in random order, one stratum after another
     copies = torch.empty(count, len(labels), dtype=labels.dtype)
     places = strata.argsort(stable=True).expand(count, -1)
     return copies.scatter_(1, places, labels[drawn])
@@ -63,7 +63,7 @@ def p_value(observed: float, null: Tensor) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values corrected for their number (Holm 1979): none falsely small, with this probability.
+    """P-values corrected for the number of tests (Holm 1979).
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

@@ -1,7 +1,8 @@
-"""A linear probe in closed form, cross-validated, with a permutation null that costs little.
+"""A cross-validated linear probe in closed form, with a cheap permutation test.
 
-The covariance of all training samples does not depend on their labels. It is factorized once a
-fold; each shuffle of the labels then costs two matrix products and a solve of the classes' size.
+The covariance of all training samples does not depend on their labels, so it is factorized once
+for each fold. Each shuffle of the labels then costs two matrix products and the solution of a
+linear system with as many unknowns as there are classes.
 """
 
 from dataclasses import dataclass
@@ -18,11 +19,11 @@ _CHUNK = 2**24  # numbers of one-hot labels at a time
 
 
 class Probe(NamedTuple):
-    """How well some features tell a label, out of fold, and how well they tell shuffled ones."""
+    """How well features predict a label and, for comparison, shuffled labels; cross-validated."""
 
     balanced_accuracy: float  # mean of the classes' recalls
-    accuracy: float  # answers weighted by how frequent the classes are
-    null: Tensor  # (permutations,) balanced accuracy of shuffled labels
+    accuracy: float  # if the probe prefers frequent classes
+    null: Tensor  # (permutations,) balanced accuracies of shuffled labels
     p: float
 
     @property
@@ -41,16 +42,16 @@ def probe(
 ) -> Probe:
     """Cross-validate a linear discriminant with shrunken covariance.
 
-    Labels are shuffled within the folds. The folds are stratified at random, so that all these
-    orders are equally likely where features tell nothing: the p-value is exact.
+    Labels are shuffled within the folds, which are stratified at random. So if the features say
+    nothing about the labels, all these orders are equally likely, and the p-value is exact.
 
     Args:
-        features: ``(n, d)``.
+        features: ``(n, d)`` features.
         labels: ``(n,)`` int64; every label that occurs must occur at least twice.
         permutations: Number of shuffles.
-        seed: Of folds and shuffles.
-        given: ``(n,)`` int64, another label: shuffles stay within its values too, so that what
-            is tested is what the features tell beyond it.
+        seed: Seed of folds and shuffles.
+        given: ``(n,)`` int64, another label. Shuffles stay within its values too, so that the test
+            is about what the features reveal beyond it.
     """
     present = torch.bincount(labels) > 0
     labels = (present.cumsum(0) - 1)[labels]  # numbered without gaps
@@ -71,11 +72,11 @@ def probe(
 
 @dataclass(frozen=True)
 class _Discriminant:
-    """Features cut into folds, with what no label changes already computed."""
+    """Linear discriminants of features that are standardized and cut into folds."""
 
-    parts: list[Tensor]  # of each fold, (n_f, d) standardized features
-    rows: list[Tensor]  # of each fold, positions in the data
-    counts: Tensor  # (K,) samples of each label
+    parts: list[Tensor]  # for each fold, (n_f, d) standardized features
+    rows: list[Tensor]  # for each fold, positions in the data
+    counts: Tensor  # (K,) number of samples of each label
 
     @classmethod
     def on(cls, features: Tensor, fold: Tensor, counts: Tensor) -> "_Discriminant":
@@ -84,7 +85,7 @@ class _Discriminant:
         return cls([features[some] for some in rows], rows, counts)
 
     def scores(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Balanced accuracy and accuracy of each row of labels (B, n), out of fold."""
+        """Cross-validated balanced accuracy and accuracy of each row of labels (B, n)."""
         balanced = torch.zeros(len(labels), dtype=torch.float64)
         accuracy = torch.zeros_like(balanced)
         one_hots = [_one_hot(labels[:, rows], len(self.counts)) for rows in self.rows]
@@ -104,16 +105,16 @@ class _Discriminant:
 
 
 def standardized(features: Tensor) -> Tensor:
-    """Columns of mean 0 and deviation 1, in float32; columns that are constant become 0."""
+    """Columns with mean 0 and deviation 1, in float32; constant columns become 0."""
     features = features.double()
     deviation, mean = torch.std_mean(features, 0, correction=0)
-    # Rounding leaves a constant column a deviation in its last bits.
+    # Because of rounding, the deviation of a constant column may be slightly above 0.
     varies = deviation > 1e-9 * (1 + mean.abs())
     return torch.where(varies, (features - mean) / deviation.clamp(min=1e-300), 0.0).float()
 
 
 def _one_hot(labels: Tensor, classes: int) -> Tensor:
-    """(B, K, n) float32 of labels (B, n)."""
+    """Labels (B, n) as (B, K, n) float32."""
     hot = torch.zeros(len(labels), classes, labels.shape[1])
     return hot.scatter_(1, labels[:, None], 1.0)
 
@@ -121,9 +122,9 @@ def _one_hot(labels: Tensor, classes: int) -> Tensor:
 def _directions(train: Tensor, means: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     """Directions (B, d, K) and offsets (B, 1, K) of Fisher's discriminant with equal priors.
 
-    With S the covariance of all samples, shrunken as (1 - g) S + g I, g = d / (d + n), and M the
-    classes' means, weighted by the root of their shares, the within-class covariance is
-    S - (1 - g) M'M, and by Woodbury's identity its inverse applied to M' is
+    Let S be the covariance of all samples, shrunken as (1 - g) S + g I with g = d / (d + n), and M
+    the means of the classes, weighted by the root of their shares. Then the within-class
+    covariance is S - (1 - g) M'M, and by Woodbury's identity its inverse applied to M' is
 
         A (I - (1 - g) M A)^-1,   A = S^-1 M'.
     """

@@ -1,4 +1,4 @@
-"""Pictures of an audit: suspects on a contact sheet."""
+"""A contact sheet of the samples that may conflict with a shortcut."""
 
 import io
 import math
@@ -14,15 +14,15 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.formatting import short
 
 SHOWN: Final = 24
-"""Pictures on a sheet at most."""
+"""Largest number of images on a sheet."""
 
 COLUMNS: Final = 6
 
-_SIDE: Final = 96  # pixels of a picture; larger ones are thinned out
+_SIDE: Final = 96  # pixels of a shown image; larger ones are thinned out
 
 
-class Picture(NamedTuple):
-    """A picture of the audit, for people and for screen readers."""
+class SuspectPicture(NamedTuple):
+    """A picture with its text, for people and for screen readers."""
 
     file: str
     alt: str
@@ -30,15 +30,15 @@ class Picture(NamedTuple):
     content: bytes  # PNG
 
     def to_json(self) -> dict[str, str]:
-        """Where it is and what it shows."""
+        """The picture as ``audit.json`` has it: its file and its text."""
         return {"file": self.file, "alt": self.alt, "caption": self.caption}
 
 
-def suspect_pictures(data: BiasedDataset, suspects: Suspects) -> tuple[Picture, ...]:
-    """The clearest suspects; no picture where there are none.
+def suspect_pictures(data: BiasedDataset, suspects: Suspects) -> tuple[SuspectPicture, ...]:
+    """A sheet of the clearest suspects; no picture if there are none.
 
     Args:
-        data: What the suspects were found in.
+        data: The data in which the suspects were found.
         suspects: The suspects.
     """
     if not suspects.rows:
@@ -46,25 +46,25 @@ def suspect_pictures(data: BiasedDataset, suspects: Suspects) -> tuple[Picture, 
     shown = suspects.candidates[:SHOWN]
     titles = [f"{short(found.target)}\ntaken for {short(found.answer)}" for found in shown]
     images = data.inputs[torch.tensor(suspects.rows[: len(shown)])]
-    what = f"{len(shown)} of {suspects.count} samples that contradict an easy rule"
+    what = f"{len(shown)} of {suspects.count} samples that a briefly trained network mistakes"
     return (
-        Picture(
+        SuspectPicture(
             "suspects.png",
-            f"Contact sheet of {what}, each with its class and the class it was taken for",
-            f"Candidate conflicting samples: {what}. A small network, trained briefly so that it "
-            f"trusts what is easy, takes them for another class, the most confident mistakes "
-            f"first. They may also be mislabeled, or simply hard.",
+            f"Contact sheet of {what} for another class, each with both classes",
+            f"Samples that may conflict with a shortcut: {what} for another class, the most "
+            f"confident mistakes first. The network is small and learns only what is easy. Look "
+            f"at each sample: it may contradict a shortcut, be mislabeled, or simply be hard.",
             contact_sheet(images, titles),
         ),
     )
 
 
 def contact_sheet(images: Tensor, titles: Sequence[str]) -> bytes:
-    """A PNG file of at most ``SHOWN`` pictures.
+    """A PNG file of at most ``SHOWN`` images.
 
     Args:
-        images: ``(k, C, H, W)`` uint8; other than three channels, the first is shown in gray.
-        titles: One for each.
+        images: ``(k, C, H, W)`` uint8; without three channels, the first is shown in gray.
+        titles: One title for each image.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -89,7 +89,7 @@ def contact_sheet(images: Tensor, titles: Sequence[str]) -> bytes:
 
 
 def _pixels(image: Tensor) -> Tensor:
-    """(h, w, 3) of (C, H, W)."""
+    """The image (C, H, W) as it is shown, (h, w, 3)."""
     step = max(1, math.ceil(max(image.shape[1:]) / _SIDE))
     image = image[:, ::step, ::step]
     colors = image if len(image) == 3 else image[:1].expand(3, -1, -1)

@@ -1,4 +1,4 @@
-"""Samples that contradict an easy rule: the confident mistakes of a biased network."""
+"""Suspects, samples that contradict an easy rule: the confident mistakes of a biased network."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,14 @@ from crossbias.train.fit import fit
 from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate, wilson
 
-_LISTED: Final = 100
+SIDE: Final = 32
+"""Larger images are shrunk to this side, which a shortcut that is easy to learn survives."""
+
+STEPS: Final = 150
+"""Number of updates: enough to learn what is easy, too few to learn exceptions."""
+
+_BATCH: Final = 64
+_LISTED: Final = 100  # candidates
 
 
 class Candidate(NamedTuple):
@@ -33,7 +40,7 @@ class Candidate(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """How many candidates conflict with a known attribute, and how many of all samples do."""
+    """The share of the candidates, and of all samples, that conflict with an attribute."""
 
     attribute: str
     precision: Estimate
@@ -42,15 +49,15 @@ class Conflict(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Suspects:
-    """What the biased network says of its own training data.
+    """What a biased network says about its own training data.
 
     Args:
-        accuracy: Of the network on the data it was trained on.
+        accuracy: Accuracy of the network on its training data.
         threshold: Cross-entropy that splits the samples into easy and hard.
-        count: Mistakes above the threshold.
+        count: Number of mistakes above the threshold.
         candidates: The clearest of them, most confident first.
         rows: Positions of the candidates in the audited data.
-        conflicting: For each attribute with known values.
+        conflicting: How many conflict with each attribute, where its values are known.
     """
 
     accuracy: float
@@ -74,11 +81,34 @@ class Suspects:
         }
 
 
+def find_suspects(
+    data: BiasedDataset, *, seed: int, device: str = "auto", progress: Progress | None = None
+) -> Suspects:
+    """Train a small network briefly with generalized cross-entropy, and collect its mistakes.
+
+    Args:
+        data: Images; those larger than ``SIDE`` are shrunk.
+        seed: Seed of the training.
+        device: Where to train, as in ``TrainConfig``.
+        progress: Receives progress reports.
+    """
+    small = _shrunk(data)
+    config = TrainConfig(
+        steps=STEPS, batch_size=min(_BATCH, len(data)), lr=0.003, device=device,
+        seed=seed_for(seed, "suspects") % 2**32, augment=(),
+    )  # fmt: skip
+    network = fit(
+        BiasedERM(), small, network=Recipe("simple-convnet-1", {"dropout": 0.0}), config=config,
+        progress=progress,
+    ).network  # fmt: skip
+    return suspects_of(predict(network, small).probabilities, data)
+
+
 def suspects_of(probabilities: Tensor, data: BiasedDataset) -> Suspects:
-    """The suspects, from the biased network's answers (n, classes)."""
+    """The suspects, from the biased network's probabilities (n, classes)."""
     loss = -probabilities.clamp(min=1e-12).log().gather(1, data.targets[:, None]).squeeze(1)
     confidence, answers = probabilities.max(1)
-    threshold = split(loss)
+    threshold = otsu_threshold(loss)
     wrong = (answers != data.targets) & (loss > threshold)
     rows = wrong.nonzero().squeeze(1)
     rows = rows[confidence[rows].argsort(descending=True, stable=True)]
@@ -102,10 +132,10 @@ def suspects_of(probabilities: Tensor, data: BiasedDataset) -> Suspects:
     )
 
 
-def split(loss: Tensor) -> float:
+def otsu_threshold(loss: Tensor) -> float:
     """The threshold that splits numbers into the two most even groups (Otsu 1979).
 
-    >>> split(torch.tensor([0.1, 0.2, 0.1, 5.0, 6.0]))
+    >>> otsu_threshold(torch.tensor([0.1, 0.2, 0.1, 5.0, 6.0]))
     0.20000000298023224
     """
     values = loss.double().sort().values
@@ -130,39 +160,8 @@ def _conflicts(data: BiasedDataset, rows: Tensor) -> Sequence[Conflict]:
     return found
 
 
-SIDE: Final = 32
-"""Larger images are shrunk to this side: a shortcut that is learned first is still there."""
-
-STEPS: Final = 150
-"""Updates: enough for what is easy, too few for exceptions."""
-_BATCH: Final = 64
-
-
-def find_suspects(
-    data: BiasedDataset, *, seed: int, device: str = "auto", progress: Progress | None = None
-) -> Suspects:
-    """Train a small network with generalized cross-entropy, briefly, and look at its mistakes.
-
-    Args:
-        data: Images; those larger than ``SIDE`` are shrunk.
-        seed: Of the training.
-        device: As in ``TrainConfig``.
-        progress: Who hears about it.
-    """
-    small = _shrunk(data)
-    config = TrainConfig(
-        steps=STEPS, batch_size=min(_BATCH, len(data)), lr=0.003, device=device,
-        seed=seed_for(seed, "suspects") % 2**32, augment=(),
-    )  # fmt: skip
-    network = fit(
-        BiasedERM(), small, network=Recipe("simple-convnet-1", {"dropout": 0.0}), config=config,
-        progress=progress,
-    ).network  # fmt: skip
-    return suspects_of(predict(network, small).probabilities, data)
-
-
 def _shrunk(data: BiasedDataset) -> BiasedDataset:
-    """The data with small images, normalized by their own mean and deviation."""
+    """The data with smaller images, normalized by their own mean and deviation."""
     height, width = data.inputs.shape[2:]
     size = (min(height, SIDE), min(width, SIDE))
     parts = [

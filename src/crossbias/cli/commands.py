@@ -29,7 +29,7 @@ from crossbias.cli.results import compare, report
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
 from crossbias.progress import shown_progress
-from crossbias.train.environment import crossbias_version
+from crossbias.train.environment import package_version
 
 ORDER = ("demo", "data", "audit", "train", "evaluate", "compare", "report", "list")
 
@@ -65,7 +65,7 @@ class Listed(StrEnum):
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"crossbias {crossbias_version()}")
+        typer.echo(f"crossbias {package_version()}")
         raise typer.Exit
 
 

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -10,7 +10,8 @@ from rich.markup import escape
 
 from crossbias.cli.printing import make_console, make_table, say
 from crossbias.errors import CrossbiasError
-from crossbias.runs import FORMATS, Comparison, compare_runs, grids_of, legend
+from crossbias.runs import FORMATS, Comparison, grids_of, legend
+from crossbias.runs import compare as compared
 from crossbias.runs.files import write_atomically
 
 
@@ -72,7 +73,7 @@ def compare(
     """
     # The shell expands runs/* to files too, such as a report beside the runs.
     folders = [path for path in runs if not path.is_file()]
-    comparison = compare_runs(folders, columns=metric, attribute=attribute, split=split)
+    comparison = compared(folders, metrics=metric, attribute=attribute, split=split)
     chosen = format or _table_format(output)
     if chosen is TableFormat.text and output is not None:
         raise CrossbiasError(
@@ -116,12 +117,12 @@ def report(
 
     The report is one self-contained HTML page, or Markdown or JSON. It is written to --output.
     """
-    from crossbias.report import write_report
+    from crossbias.report import report as write_report
 
-    chosen = format or _page_format(output)
-    output = output or Path(f"report.{chosen}")
-    write_report(runs, output, format=chosen.value, audit=audit)
-    say(make_console(), f"wrote {output}")
+    output = output or Path(f"report.{format or PageFormat.html}")
+    chosen: Any = None if format is None else format.value  # a member's value is just a str
+    written = write_report(runs, output, format=chosen, audit=audit)
+    say(make_console(), f"wrote {written.path}")
 
 
 def _print_comparison(console: Console, comparison: Comparison) -> None:
@@ -140,9 +141,3 @@ def _table_format(output: Path | None) -> TableFormat:
     """The format a file's ending names; text where it names none."""
     ending = "" if output is None else output.suffix.lower()
     return _SUFFIXES.get(ending, TableFormat.text)
-
-
-def _page_format(output: Path | None) -> PageFormat:
-    """The format a file's ending names; HTML where it names none."""
-    ending = "" if output is None else output.suffix.lower().removeprefix(".")
-    return PageFormat(ending) if ending in list(PageFormat) else PageFormat.html

@@ -45,7 +45,7 @@ def bagnet18(
         for block in range(_BLOCKS):
             first = block == 0
             kernel = 3 if first and stage < wide else 1
-            blocks.append(_Block(before, width, kernel=kernel, stride=stride if first else 1))
+            blocks.append(_BagBlock(before, width, kernel=kernel, stride=stride if first else 1))
             before = width
     body = nn.Sequential(*stem, *blocks)
     _initialize(body.modules())
@@ -57,7 +57,7 @@ def bagnet18_released(*, num_classes: Count, in_channels: Count = 3) -> Network:
     return bagnet18(num_classes=num_classes, in_channels=in_channels, receptive_field=5)
 
 
-class _Block(nn.Module):
+class _BagBlock(nn.Module):
     """A basic residual block whose first kernel is k x k, not padded, and second 1 x 1."""
 
     def __init__(self, before: int, width: int, *, kernel: int, stride: int) -> None:

@@ -39,12 +39,12 @@ def _resnet18(num_classes: int, in_channels: int, *, frames: int) -> Network:
     ]
     for before, width in itertools.pairwise((_WIDTHS[0], *_WIDTHS)):
         stride = 1 if before == width else 2
-        layers.append(_Block(before, width, frames=frames, stride=stride))
-        layers += [_Block(width, width, frames=frames, stride=1) for _ in range(_BLOCKS - 1)]
+        layers.append(_ClipBlock(before, width, frames=frames, stride=stride))
+        layers += [_ClipBlock(width, width, frames=frames, stride=1) for _ in range(_BLOCKS - 1)]
     return Network(nn.Sequential(*layers), nn.Linear(_WIDTHS[-1], num_classes))
 
 
-class _Block(nn.Module):
+class _ClipBlock(nn.Module):
     """A basic residual block; its first kernel spans ``frames`` frames, its second one."""
 
     def __init__(self, before: int, width: int, *, frames: int, stride: int) -> None:

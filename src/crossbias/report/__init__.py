@@ -1,5 +1,5 @@
 """One self-contained page about finished runs, made from their folders alone."""
 
-from crossbias.report.writing import write_report
+from crossbias.report.writing import Report, report
 
-__all__ = ["write_report"]
+__all__ = ["Report", "report"]

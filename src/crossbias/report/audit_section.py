@@ -1,4 +1,4 @@
-"""An audit, read from the folder that ``crossbias audit`` left."""
+"""The audit's findings, read from the folder that ``crossbias audit`` wrote."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ from crossbias.runs.files import read_json
 from crossbias.runs.read import FinishedRun
 
 KINDS: Final = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg"}
-"""How files of the pictures a page can hold begin."""
+"""The first bytes of the kinds of pictures that a page can hold."""
 
 LARGEST_PICTURE: Final = 2**20
-"""Bytes; a larger picture is named instead of shown."""
+"""The page names larger pictures, in bytes, instead of showing them."""
 
 
 class AuditPicture(NamedTuple):
-    """A picture of an audit; without a source it is named only."""
+    """A picture of an audit; the page only names it if it has no source."""
 
     source: str  # a data: address, or empty
     file: str
@@ -27,7 +27,7 @@ class AuditPicture(NamedTuple):
 
 
 class AuditRow(NamedTuple):
-    """One attribute or cue: how much of the task it solves by itself."""
+    """One attribute or cue, and how well it predicts the class by itself."""
 
     name: str
     what: str
@@ -38,7 +38,7 @@ class AuditRow(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Audit:
+class AuditFindings:
     """What an audit found.
 
     Args:
@@ -60,11 +60,11 @@ class Audit:
     pictures: Sequence[AuditPicture]
 
 
-def read_audit(folder: Path) -> Audit:
+def read_audit(folder: Path) -> AuditFindings:
     """Read ``audit.json`` and the pictures beside it.
 
     Raises:
-        CrossbiasError: There is none, it is damaged, or of a version this one does not know.
+        CrossbiasError: There is no such file, it is damaged, or its version is unknown.
     """
     path = folder / "audit.json"
     if not path.is_file():
@@ -78,23 +78,23 @@ def read_audit(folder: Path) -> Audit:
         raise CrossbiasError(f"{path} is damaged, it is not an audit: {error!r}") from error
 
 
-def check_same_data(audit: Audit, run: FinishedRun) -> None:
+def check_same_data(audit: AuditFindings, run: FinishedRun) -> None:
     """Refuse to put findings about other data beside the runs.
 
     Raises:
-        CrossbiasError: The audit is of a data set of another name.
+        CrossbiasError: The audit is about a data set with another name.
     """
     if audit.data["name"] != run.config["data"]["name"]:
         raise CrossbiasError(
-            f"the audit in {audit.path} is of {audit.data['name']}, but the runs are of "
+            f"the audit in {audit.path} is about {audit.data['name']}, but the runs are about "
             f"{run.config['data']['name']}; name an audit of the same data"
         )
 
 
-def _audit(folder: Path, content: Mapping[str, Any]) -> Audit:
+def _audit(folder: Path, content: Mapping[str, Any]) -> AuditFindings:
     verdict = content["verdict"]
     rows = [_row(part, "attribute") for part in content["attributes"]]
-    return Audit(
+    return AuditFindings(
         path=folder,
         data={"name": content["data"]["name"], **content["data"]},
         sentence=str(verdict["sentence"]),

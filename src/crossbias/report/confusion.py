@@ -24,7 +24,7 @@ _MOST_NAMES = 10
 
 
 def confusion(run: FinishedRun, split: str) -> np.ndarray:
-    """Of the samples of each class (row), the share that got each answer (column)."""
+    """The share of each class (row) that got each answer (column)."""
     found, size = run.predictions[split], len(run.test.classes)
     cells = torch.bincount(found.target * size + found.answers, minlength=size * size)
     counts = cells.view(size, size).double().numpy()
@@ -57,7 +57,7 @@ def confusion_matrices(name: str, run: FinishedRun, number: int) -> Markup | Non
 
 
 def _tiled(matrices: Sequence[np.ndarray]) -> np.ndarray:
-    """Square matrices side by side, a few to a row, in one picture: ten axes would take long."""
+    """Square matrices side by side, a few in a row, as one picture: ten axes are slow to draw."""
     size, rows = len(matrices[0]), math.ceil(len(matrices) / _ACROSS)
     room = _room(size)
     across = min(_ACROSS, len(matrices))
@@ -96,7 +96,7 @@ def _label(axes: Axes, run: FinishedRun, splits: Sequence[str]) -> None:
 
 
 def _color(run: FinishedRun, split: str) -> str:
-    """What the samples of a split have in common; the end of its name where that is not known."""
+    """The color that all samples of a split share; the end of the split's name if not known."""
     column = run.predictions[split].attributes.get(run.bias or "")
     values = set() if column is None else set(column.tolist())
     names = [run.metrics[split].biases[value] for value in values if value != UNKNOWN]

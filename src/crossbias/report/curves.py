@@ -1,4 +1,4 @@
-"""Learning curves: losses and validation by epoch, one figure a run."""
+"""Learning curves: losses and validation scores by epoch, one figure for each run."""
 
 import math
 import re
@@ -19,29 +19,32 @@ _DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 _MARKERS = ("o", "D", "s", "^", "v")
 _LOSSES = ("loss", "task")
 _TERMS = "terms"
-_OWN_AXIS = {"hsic": "HSIC", "score_": "BN score", "negatives": "share in D^BN"}
-"""What is far smaller than losses, HSIC and IE's scores: how the names begin, and the axis."""
-_LETTERS = 55  # that fit across a figure
+
+Declared = Mapping[str, tuple[str, str]]
+"""For logged losses with an axis of their own, its title and the curve's label."""
+
+_LETTERS = 55  # this many letters fit across a figure
 
 
-def learning_curves(name: str, log: Sequence[Epoch], number: int) -> Markup:
+def learning_curves(name: str, log: Sequence[Epoch], declared: Declared, number: int) -> Markup:
     """The losses above, the validation scores below; stages follow one another.
 
-    What a method logs besides what it minimizes, such as a regularizer, has an axis of its own
-    between the two, and so have HSIC and the BN scores of IE, since their sizes differ.
+    Other terms that a method logs, such as a regularizer, have an axis between the two. Terms of
+    another size have an axis of their own, as the method declares.
 
     Args:
         name: The run's name, for the description.
         log: The run's epochs.
+        declared: The losses that the method gives an axis of their own.
         number: The figure's number among the curves of the page.
     """
     starts = [x for x, epoch in enumerate(log) if x == 0 or log[x - 1].stage != epoch.stage]
-    panels = _panels(log)
+    panels = _panels(log, declared)
     with page_style(f"curves {number}"):
         figure = Figure(figsize=(4.4, 0.3 + 1.7 * len(panels)))
         grid = figure.subplots(len(panels), sharex=True)
         for axes, (label, values) in zip(grid, panels.items(), strict=True):
-            _lines(axes, values, starts, label)
+            _lines(axes, values, starts, label, declared)
         for axes in grid:
             for start in starts[1:]:
                 axes.axvline(start + 0.5, color=FAINT, linewidth=1)
@@ -53,29 +56,24 @@ def learning_curves(name: str, log: Sequence[Epoch], number: int) -> Markup:
         return inline(figure, f"{name}: {_description(log)}")
 
 
-def _panels(log: Sequence[Epoch]) -> dict[str, list[Mapping[str, float | None]]]:
-    """What each axis shows, epoch by epoch; those in the middle only where there is something."""
+def _panels(
+    log: Sequence[Epoch], declared: Declared
+) -> dict[str, list[Mapping[str, float | None]]]:
+    """What each axis shows, epoch by epoch; an axis in the middle only if it has curves."""
+
+    def axis(name: str) -> str:
+        plain = "loss" if name in _LOSSES else _TERMS
+        return declared.get(name, (plain, ""))[0]
+
     panels: dict[str, list[Mapping[str, float | None]]] = {
-        label: [
-            {name: value for name, value in epoch.losses.items() if _panel(name) == label}
+        title: [
+            {name: value for name, value in epoch.losses.items() if axis(name) == title}
             for epoch in log
         ]
-        for label in ("loss", _TERMS, *_OWN_AXIS.values())
+        for title in ("loss", _TERMS, *(title for title, _ in declared.values()))
     }
-    shown = {label: rows for label, rows in panels.items() if label == "loss" or any(rows)}
+    shown = {title: rows for title, rows in panels.items() if title == "loss" or any(rows)}
     return {**shown, "validation": [epoch.validation for epoch in log]}
-
-
-def _panel(name: str) -> str:
-    if name in _LOSSES:
-        return "loss"
-    return next((label for start, label in _OWN_AXIS.items() if name.startswith(start)), _TERMS)
-
-
-def _shown(name: str) -> str:
-    """A name in a key; of IE's, the kind of sample, since the axis says what it is."""
-    kind = name.removeprefix("score_").removeprefix("negatives_")
-    return short("all candidates" if kind == "negatives" else kind, 16)
 
 
 def _description(log: Sequence[Epoch]) -> str:
@@ -93,10 +91,14 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def _lines(
-    axes: Axes, values: Sequence[Mapping[str, float | None]], starts: Sequence[int], label: str
+    axes: Axes,
+    values: Sequence[Mapping[str, float | None]],
+    starts: Sequence[int],
+    title: str,
+    declared: Declared,
 ) -> None:
     """One line for each name; color, dashes and marker all tell them apart."""
-    axes.set_ylabel(label)
+    axes.set_ylabel(short(title))
     axes.grid(axis="y", color=FAINT, linewidth=0.6)
     axes.tick_params(length=0)
     names = list(dict.fromkeys(name for row in values for name in row))
@@ -109,9 +111,11 @@ def _lines(
         handles.append(line)
     if handles:
         corner: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
-        axes.legend(handles, [_shown(name) for name in names], ncols=3, fontsize=8, **corner)
+        plain = {name: name.replace("_", " ") for name in names}
+        shown = [short(declared.get(name, ("", plain[name]))[1], 16) for name in names]
+        axes.legend(handles, shown, ncols=3, fontsize=8, **corner)
     else:
-        axes.text(0.5, 0.5, f"no {label}", transform=axes.transAxes, ha="center", va="center")
+        axes.text(0.5, 0.5, f"no {title}", transform=axes.transAxes, ha="center", va="center")
         axes.set_yticks([])
 
 

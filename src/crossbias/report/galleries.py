@@ -1,4 +1,4 @@
-"""The figures that some runs have and others have not, one gallery for each kind."""
+"""Figures that only some runs have: one gallery for each kind of figure."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -6,71 +6,71 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from crossbias.report.confusion import confusion_matrices
-from crossbias.report.denoiser import denoiser_scatter
+from crossbias.report.denoiser_scatter import denoiser_scatter
 from crossbias.report.planes import decision_boundary, feature_planes
-from crossbias.report.sampling import sampling_matrix
+from crossbias.report.sampling_matrix import sampling_matrix
 from crossbias.runs.read import FinishedRun
 
 Draw = Callable[[str, FinishedRun, int], Markup | None]
 """Draws a run's figure, from its name, the run and its number; None where it has none."""
 
 
-class Kind(NamedTuple):
+class FigureKind(NamedTuple):
     """One kind of figure."""
 
     identifier: str
     title: str
     text: str
-    wide: bool  # one figure a row
+    wide: bool  # whether each figure has a line of its own
     draw: Draw
 
 
 class Gallery(NamedTuple):
     """The figures of one kind, and the runs that have none."""
 
-    kind: Kind
+    kind: FigureKind
     figures: list[tuple[str, Markup]]  # run's name, figure
     missing: list[str]
 
 
 KINDS: Final = (
-    Kind(
+    FigureKind(
         "sampling",
         "Which training samples were drawn",
         "The share of the draws (or of the weight in the loss) that each group of the training "
-        "data got, in percent. Aligned groups are framed; numbers of samples are those of the "
-        "training data.",
+        "data received, in percent. Aligned groups are framed.",
         False,
         sampling_matrix,
     ),
-    Kind(
+    FigureKind(
         "confusion",
         "One color at a time",
-        "Test sets whose samples all have the same color: of each class (row), the share that got "
-        "each answer (column). A light column is an answer that the color gives by itself.",
+        "In each of these test sets, all samples have the same color. A cell is the share of a "
+        "class (row) that got an answer (column). A light column is an answer that the color "
+        "gives by itself.",
         True,
         confusion_matrices,
     ),
-    Kind(
+    FigureKind(
         "boundaries",
         "Decision boundaries",
-        "What each model answers over the plane of its two inputs, and test samples in it.",
+        "What each model answers over the plane of its two inputs, with some test samples.",
         False,
         decision_boundary,
     ),
-    Kind(
+    FigureKind(
         "features",
         "Features in the plane",
-        "What the last layer sees of some test samples, in the two directions in which it varies "
-        "most. Where marks of one kind lie apart, the features tell that kind apart.",
+        "The features of some test samples, projected onto the two directions in which they vary "
+        "most. Where marks of one kind lie apart, the features separate that kind.",
         False,
         feature_planes,
     ),
-    Kind(
+    FigureKind(
         "denoiser",
         "Which labels were taken for noise",
-        "Loss against entropy of each training sample under the de-noiser. Samples above the line "
-        "were dropped: their loss is high for how sure the model is.",
+        "The loss of each training sample against the entropy of the de-noiser's answer. Samples "
+        "above the line were dropped: their loss is high for how sure the model is.",
         False,
         denoiser_scatter,
     ),
@@ -78,12 +78,12 @@ KINDS: Final = (
 
 
 def galleries(names: Sequence[str], runs: Sequence[FinishedRun]) -> list[Gallery]:
-    """A gallery for each kind of which at least one run has a figure."""
+    """A gallery for each kind of figure that at least one run has."""
     found = [_gallery(kind, names, runs) for kind in KINDS]
     return [gallery for gallery in found if gallery.figures]
 
 
-def _gallery(kind: Kind, names: Sequence[str], runs: Sequence[FinishedRun]) -> Gallery:
+def _gallery(kind: FigureKind, names: Sequence[str], runs: Sequence[FinishedRun]) -> Gallery:
     drawn = [
         (name, kind.draw(name, run, number))
         for number, (name, run) in enumerate(zip(names, runs, strict=True))

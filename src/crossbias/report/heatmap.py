@@ -56,7 +56,7 @@ class HeatMap:
         return max(len(self.rows), len(self.columns))
 
     def figure(self, salt: str, description: str) -> Markup:
-        """The map as an inline figure.
+        """The heat map as an inline figure.
 
         Args:
             salt: Makes the figure's internal names its own.

@@ -3,8 +3,7 @@
 import base64
 import io
 import math
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import matplotlib
 import numpy as np
@@ -13,13 +12,12 @@ from matplotlib.image import imsave
 from torch import Tensor
 
 from crossbias.report.heatmap import COLORS
-from crossbias.runs.read import FinishedRun
 
 LONGEST_SIDE: Final = 192
-"""Larger pictures are thinned out to at most this many pixels a side."""
+"""Larger pictures are thinned out to at most this many pixels on each side."""
 
 OVERLAY_SIDE: Final = 72
-"""The same for pictures under a map, of which a page holds many more."""
+"""The same limit for pictures under a map, because a page holds many more of them."""
 
 _PICTURE_SHARE = 0.4  # of the gray picture in an overlay; the map has the rest
 
@@ -59,45 +57,3 @@ def thinned(picture: Tensor, longest: int) -> Tensor:
     """Every second, third, ... pixel of a (C, H, W) picture, so that its sides are short enough."""
     step = math.ceil(max(picture.shape[1:]) / longest)
     return picture[:, ::step, ::step]
-
-
-class MapRow(NamedTuple):
-    """One kind of map of every picture."""
-
-    title: str
-    sources: list[str]  # data: addresses
-
-
-def map_rows(pictures: Tensor, maps: Mapping[str, Tensor]) -> list[MapRow]:
-    """The pictures, and below them each kind of map laid over them.
-
-    Args:
-        pictures: ``(k, C, H, W)`` uint8.
-        maps: For each title, ``(k, h, w)`` non-negative numbers; each map is drawn relative to
-            its own largest number.
-    """
-    plain = MapRow("picture", [png(picture) for picture in pictures])
-    return [plain] + [
-        MapRow(title, [overlay(*each) for each in zip(pictures, found, strict=True)])
-        for title, found in maps.items()
-    ]
-
-
-STAGES: Final = ("guidance-pictures", "guidance-maps")
-"""Pictures ``(k, C, H, W)`` uint8 of samples, and their maps ``(k, 2, h, w)``, E(z) and IE(z)."""
-
-_SHOWN = 6
-
-
-def guidance_rows(run: FinishedRun) -> list[MapRow]:
-    """Pictures with both maps; empty where the run kept none or they do not fit together.
-
-    IE(z) is at least 1 everywhere; what is drawn is how far it lies above.
-    """
-    pictures, maps = (run.stage(name) for name in STAGES)
-    if pictures is None or maps is None or pictures.ndim != 4 or maps.ndim != 4:
-        return []
-    if len(pictures) != len(maps) or maps.shape[1] != 2:
-        return []
-    shown = maps[:_SHOWN].float()
-    return map_rows(pictures[:_SHOWN], {"E(z)": shown[:, 0], "IE(z)": shown[:, 1] - 1})

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +11,25 @@ import matplotlib
 from markupsafe import Markup
 from matplotlib.colors import to_hex
 
-from crossbias.formatting import count, duration, percent, percent_range
+from crossbias.formatting import count, duration, percent, percent_range, plus_minus, settings
 from crossbias.report import tables
-from crossbias.report.audit_section import Audit
+from crossbias.report.audit_section import AuditFindings
 from crossbias.report.curves import learning_curves
 from crossbias.report.galleries import galleries
-from crossbias.report.gap import gap_chart
+from crossbias.report.gap_chart import gap_chart
+from crossbias.report.guidance_pictures import guidance_rows
 from crossbias.report.heatmap import COLORS, accuracy_matrix
-from crossbias.report.overlay import guidance_rows
-from crossbias.report.phrases import selection, settings, supervision
+from crossbias.report.phrases import selection, supervision
 from crossbias.report.sample_pictures import sample_pictures, without_maps
 from crossbias.report.summary import summary
-from crossbias.runs.read import FinishedRun
-from crossbias.runs.rows import commands, differences, labels
-from crossbias.verify import MIN_SAMPLES, Estimate
+from crossbias.runs.compare import Comparison
+from crossbias.runs.grids import about_gains, about_rows, grids_of
+from crossbias.runs.rows import Number
 
 HERE = Path(__file__).parent
 
 
-def render(runs: Sequence[FinishedRun], audit: Audit | None = None) -> str:
+def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
     """The page as text."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
@@ -39,10 +38,12 @@ def render(runs: Sequence[FinishedRun], audit: Audit | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (count, duration, percent, selection, settings, supervision, _interval, _pretty)
-    environment.filters |= {each.__name__.strip("_"): each for each in filters}
-    content = _frame() | _facts(runs) | _tables(runs) | _figures(runs) | {"audit": audit}
-    return environment.get_template("page.html").render(content)
+    filters = (count, duration, percent, plus_minus, selection, settings, supervision)
+    environment.filters |= {each.__name__: each for each in filters}
+    environment.filters |= {"interval": _interval, "pretty": _pretty}
+    parts = (_frame(), _facts(comparison), _tables(comparison), _figures(comparison))
+    content = {name: value for part in parts for name, value in part.items()}
+    return environment.get_template("page.html").render(content, audit=audit)
 
 
 def _frame() -> dict[str, Any]:
@@ -56,45 +57,50 @@ def _frame() -> dict[str, Any]:
     }
 
 
-def _facts(runs: Sequence[FinishedRun]) -> dict[str, Any]:
+def _facts(comparison: Comparison) -> dict[str, Any]:
+    first = comparison.runs[0]
     return {
-        "bias": runs[0].bias or "bias",
-        "commands": commands(runs),
-        "data": runs[0].config["data"],
-        "differences": differences(runs),
-        "labeled": _labeled(runs),
-        "names": labels(runs),
-        "runs": runs,
-        "split": runs[0].split,
-        "summary": summary(runs),
-        "test": runs[0].test,
+        "about_gains": about_gains(comparison),
+        "about_rows": about_rows(comparison),
+        "baseline": comparison.baseline.label,
+        "bias": first.bias or "bias",
+        "commands": comparison.commands,
+        "data": first.config["data"],
+        "labeled": _labeled(comparison),
+        "names": comparison.run_labels,
+        "notes": comparison.notes,
+        "rows": comparison.rows,
+        "runs": comparison.runs,
+        "split": comparison.split,
+        "summary": summary(comparison),
+        "test": first.test,
     }
 
 
-def _tables(runs: Sequence[FinishedRun]) -> dict[str, Any]:
-    tests = [run.test for run in runs]
-    sizes = [group.accuracy.n for group in tests[0].groups if group.accuracy.n]
+def _tables(comparison: Comparison) -> dict[str, Any]:
+    groups = comparison.runs[0].test.groups
+    sizes = [group.accuracy.n for group in groups if group.accuracy.n]
     return {
-        "attributes": tables.attribute_tables(runs),
-        "groups": tables.group_rows(tests),
-        "measures": tables.measure_table(runs),
-        "others": tables.other_tables(runs),
+        "attributes": tables.attribute_tables(comparison),
+        "gains": grids_of(comparison)[1:],
+        "groups": tables.group_rows(comparison.rows),
+        "measures": tables.measure_table(comparison),
+        "others": tables.split_tables(comparison),
         "sizes": sizes,
-        "small": sum(size < MIN_SAMPLES for size in sizes),
-        "few": MIN_SAMPLES,
-        "table": tables.comparison_table(tests),
+        "table": tables.accuracy_table(comparison.rows),
     }
 
 
-def _figures(runs: Sequence[FinishedRun]) -> dict[str, Any]:
-    names, bias = labels(runs), runs[0].bias or "bias"
+def _figures(comparison: Comparison) -> dict[str, Any]:
+    names, runs = comparison.run_labels, comparison.runs
     numbered = list(enumerate(zip(names, runs, strict=True)))
-    drawn = numbered if _labeled(runs) else []
+    drawn = numbered if _labeled(comparison) else []
+    bias = runs[0].bias or "bias"
     guided = [(name, guidance_rows(run)) for name, run in zip(names, runs, strict=True)]
     return {
-        "curves": [learning_curves(name, run.log, i) for i, (name, run) in numbered],
+        "curves": [learning_curves(name, run.log, run.curves, i) for i, (name, run) in numbered],
         "galleries": galleries(names, runs),
-        "gap": gap_chart(names, [run.test for run in runs]),
+        "gap": gap_chart(comparison.rows, comparison.split),
         "guidance": [(name, rows) for name, rows in guided if rows],
         "matrices": [accuracy_matrix(name, run.test, bias, i) for i, (name, run) in drawn],
         "pictures": sample_pictures(runs),
@@ -102,13 +108,13 @@ def _figures(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     }
 
 
-def _labeled(runs: Sequence[FinishedRun]) -> bool:
+def _labeled(comparison: Comparison) -> bool:
     """Whether the bias of at least one judged sample is known."""
-    return runs[0].test.worst_group is not None
+    return comparison.runs[0].test.worst_group is not None
 
 
-def _interval(estimate: Estimate) -> str:
-    return percent_range(estimate.low, estimate.high) if estimate.n else ""
+def _interval(number: Number) -> str:
+    return percent_range(number.low, number.high)
 
 
 def _pretty(config: Any) -> str:

@@ -1,4 +1,4 @@
-"""Samples in a plane: marks that differ in shape and color, and are told apart in gray."""
+"""Samples in a plane, as marks that differ in shape and color: features, decision boundaries."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -16,10 +16,10 @@ from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
 
 MARKS: Final = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
-"""Shapes; of more names than these, the colors alone tell neighbors apart."""
+"""Shapes of marks. With more names than shapes, shapes repeat and colors tell them apart."""
 
 _MOST_IN_KEY = 10
-_RESOLUTION = 180  # dots an inch of the marks, which are many and so are drawn as pixels
+_RESOLUTION = 180  # dots per inch; there are many marks, so they are drawn as pixels
 
 
 def scatter(axes: Axes, points: Tensor, labels: Tensor, names: Sequence[str], title: str) -> None:
@@ -65,18 +65,18 @@ def principal_plane(features: Tensor) -> tuple[Tensor, tuple[float, float]]:
         features: ``(m, D)``.
 
     Returns:
-        ``(m, 2)`` float64 coordinates, of each axis the longest arm positive, and the shares of
-        the variance they show.
+        ``(m, 2)`` float64 coordinates, signed so that the largest in each column is positive,
+        and the share of the variance along each axis.
     """
     centered = features.double().nan_to_num(0)
     centered = centered - centered.mean(0)
-    # Of the samples' products, since there are few samples and often many features.
+    # There are few samples and often many features, so (m, m) is the smaller product.
     variances, axes = torch.linalg.eigh(centered @ centered.mT)  # smallest first
     variances = variances.flip(0).clamp(min=0)
     found = torch.zeros(len(features), 2, dtype=torch.float64)
     kept = min(2, *features.shape)
     found[:, :kept] = axes.flip(1)[:, :kept] * variances[:kept].sqrt()
-    # A component's sign is arbitrary; fix it, so that the same features give the same figure.
+    # The sign of a component is arbitrary; fixing it makes equal features give equal figures.
     extreme = found.gather(0, found.abs().argmax(0, keepdim=True))
     found = torch.where(extreme < 0, -found, found)
     shares = torch.zeros(2, dtype=torch.float64)
@@ -85,7 +85,7 @@ def principal_plane(features: Tensor) -> tuple[Tensor, tuple[float, float]]:
 
 
 def decision_boundary(name: str, run: FinishedRun, number: int) -> Markup | None:
-    """What the model answers in the plane, and the samples; None where inputs are not 2-D.
+    """The model's answers over the plane, with samples; None where inputs are not 2-D.
 
     Args:
         name: The run's name, for the description.
@@ -96,7 +96,7 @@ def decision_boundary(name: str, run: FinishedRun, number: int) -> Markup | None
     if views is None or views.boundary is None:
         return None
     left, right, bottom, top = views.boundary.limits.tolist()
-    targets = run.predictions[run.split].target[views.rows]
+    targets = run.judged.target[views.rows]
     answers = views.boundary.answers.numpy()
     with page_style(f"boundary {number}"):
         figure = Figure(figsize=(3.6, 3.6))
@@ -114,7 +114,7 @@ def decision_boundary(name: str, run: FinishedRun, number: int) -> Markup | None
         scatter(axes, views.boundary.points, targets, run.test.classes, "class")
         axes.set_xlabel("first input")
         axes.set_ylabel("second input")
-        return inline(figure, f"{name}: what is answered in the plane, with {len(targets)} samples")
+        return inline(figure, f"{name}: answers over the plane, with {len(targets)} samples")
 
 
 def feature_planes(name: str, run: FinishedRun, number: int) -> Markup | None:
@@ -132,7 +132,7 @@ def feature_planes(name: str, run: FinishedRun, number: int) -> Markup | None:
     if views is None or len(views.rows) < 3:
         return None
     points, shares = principal_plane(views.features)
-    found = run.predictions[run.split]
+    found = run.judged
     panels = [("class", found.target[views.rows], run.test.classes)]
     bias = found.attributes.get(run.bias or "")
     if run.bias and bias is not None and bool((bias[views.rows] != UNKNOWN).any()):

@@ -1,4 +1,4 @@
-"""Sample pictures, and what each run took them for."""
+"""Pictures of test samples, with the answer of each run."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
 
 SHOWN = 6
-"""Pictures shown of each kind."""
+"""At most this many pictures of each kind are shown."""
 
 
 class Answer(NamedTuple):
-    """What one run took a picture for, and where it found evidence for the true class."""
+    """The answer of one run to a picture, and where it found evidence for the true class."""
 
     name: str
     right: bool
@@ -23,7 +23,7 @@ class Answer(NamedTuple):
     map: str  # a data: address, empty where the run has no map of the picture
 
 
-class Picture(NamedTuple):
+class SamplePicture(NamedTuple):
     """One picture, what it is, and each run's answer, None where the run has none."""
 
     source: str  # a data: address
@@ -32,7 +32,7 @@ class Picture(NamedTuple):
     answers: list[Answer | None]
 
 
-def sample_pictures(runs: Sequence[FinishedRun]) -> dict[str, list[Picture]]:
+def sample_pictures(runs: Sequence[FinishedRun]) -> dict[str, list[SamplePicture]]:
     """Pictures of the test split by kind: aligned, conflicting, and those of unknown bias.
 
     The first run that stored pictures provides them.
@@ -58,18 +58,17 @@ def without_maps(names: Sequence[str], runs: Sequence[FinishedRun]) -> list[str]
 
 def _stored(run: FinishedRun) -> list[tuple[Tensor, int]]:
     """The run's pictures of the test split, each with its row."""
-    found = run.predictions.get(run.split)
-    if found is None or found.pictures is None or found.picture_rows is None:
+    if run.judged.pictures is None or run.judged.picture_rows is None:
         return []
-    return list(zip(found.pictures, found.picture_rows.tolist(), strict=True))
+    return list(zip(run.judged.pictures, run.judged.picture_rows.tolist(), strict=True))
 
 
 def _target(run: FinishedRun, row: int) -> int:
-    return int(run.predictions[run.split].target[row])
+    return int(run.judged.target[row])
 
 
 def _bias(run: FinishedRun, row: int) -> int:
-    column = run.predictions[run.split].attributes.get(run.bias or "")
+    column = run.judged.attributes.get(run.bias or "")
     return UNKNOWN if run.bias is None or column is None else int(column[row])
 
 
@@ -94,9 +93,9 @@ def _varied(run: FinishedRun, stored: Sequence[tuple[Tensor, int]]) -> list[tupl
 
 def _picture(
     runs: Sequence[FinishedRun], provider: FinishedRun, picture: Tensor, row: int
-) -> Picture:
-    bias, index = _bias(provider, row), int(provider.predictions[provider.split].index[row])
-    return Picture(
+) -> SamplePicture:
+    bias, index = _bias(provider, row), int(provider.judged.index[row])
+    return SamplePicture(
         source=png(picture),
         target=provider.test.classes[_target(provider, row)],
         bias="" if bias == UNKNOWN else provider.test.biases[bias],
@@ -106,19 +105,19 @@ def _picture(
 
 def _answer(run: FinishedRun, index: int, picture: Tensor) -> Answer | None:
     """What a run took the sample of this index for; runs may store samples in any order."""
-    predictions = run.predictions.get(run.split)
-    if predictions is None or not (predictions.index == index).any():
+    rows = (run.judged.index == index).nonzero()
+    if not len(rows):
         return None
-    row = int((predictions.index == index).int().argmax())
-    probability, answer = predictions.probabilities[row].max(0)
-    right = int(answer) == int(predictions.target[row])
+    row = int(rows[0])
+    probability, answer = run.judged.probabilities[row].max(0)
+    right = int(answer) == _target(run, row)
     name = run.test.classes[int(answer)]
     return Answer(name, right, float(probability), _map(run, row, picture))
 
 
 def _map(run: FinishedRun, row: int, picture: Tensor) -> str:
     """The picture under the run's map of it; a run has maps of the pictures it stored."""
-    views, found = run.views.get(run.split), run.predictions[run.split]
+    views, found = run.views.get(run.split), run.judged
     if views is None or views.maps is None or found.picture_rows is None:
         return ""
     places = (found.picture_rows == row).nonzero()

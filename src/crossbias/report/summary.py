@@ -1,4 +1,4 @@
-"""The story of a report in two sentences, computed from the numbers and honest about them."""
+"""The summary of a report: a few sentences computed from the comparison, with their uncertainty."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,51 +7,56 @@ from markupsafe import Markup
 
 from crossbias.formatting import percent
 from crossbias.report.phrases import supervision
-from crossbias.runs.read import FinishedRun
-from crossbias.runs.rows import recipe
-from crossbias.verify import NO_SAMPLES, Estimate
+from crossbias.runs.compare import Comparison
+from crossbias.runs.rows import Number, Row
 
 
 class Standing(NamedTuple):
-    """One method with one configuration, over its seeds."""
+    """A row, and how well it does where the bias misleads."""
 
-    title: str
-    plain: bool  # whether this is plain training, the baseline
-    knowledge: str  # what it knew about the bias, after "which"
-    labeled: bool  # whether bias labels were used, in training or in choosing the model
-    seeds: int
-    aligned: Estimate
-    score: Estimate  # on conflicting samples, or on all where none is known to conflict
+    row: Row
+    score: Number  # on conflicting samples, or on all samples where none is known to conflict
 
-    def percent(self, estimate: Estimate) -> str:
-        """An estimate of this standing, and over how many seeds it is a mean."""
-        mean = f" (mean of {self.seeds} seeds)" if self.seeds > 1 else ""
-        return percent(estimate.value) + mean
+    @property
+    def labeled(self) -> bool:
+        """Whether bias labels were used, in training or in choosing the model."""
+        chosen = self.row.selection == "validation-worst-group"
+        return self.row.supervision == "bias labels" or chosen
 
+    @property
+    def knowledge(self) -> str:
+        """What the method knew about the bias, after "which"."""
+        known = supervision(self.row.supervision)
+        only_chosen = self.labeled and self.row.supervision != "bias labels"
+        return known + (" but was chosen by bias labels" if only_chosen else "")
+
+    @property
     def interval(self) -> str:
-        """The limits of the score, in words."""
-        limits = f"{percent(self.score.low)} to {percent(self.score.high)}"
-        if self.seeds == 1:
-            return f"95% interval {limits}"
-        return f"mean of {self.seeds} seeds, whose 95% intervals span {limits}"
+        """The limits of the score, and over how many seeds it is a mean."""
+        mean = f"mean of {len(self.row.runs)} seeds, " if self.row.runs[1:] else ""
+        return f"{mean}95% interval {percent(self.score.low)} to {percent(self.score.high)}"
 
 
-def summary(runs: Sequence[FinishedRun]) -> list[Markup]:
-    """Two sentences: what plain training does, and what does best where the bias misleads.
+def summary(comparison: Comparison) -> list[Markup]:
+    """Two paragraphs: what plain training does, and what does best where the bias misleads."""
+    conflicting = comparison.runs[0].test.conflicting
+    known = conflicting is not None and conflicting.n > 0
+    metric = "conflicting" if known else "overall"
+    where = "on conflicting samples" if known else "over all test samples"
+    baseline = comparison.baseline
+    plain = _standing(baseline, metric) if baseline.runs[0].method == "erm" else None
+    if known:
+        first = _shortcut_sentence(plain, comparison.runs[0].bias or "bias")
+    else:
+        missing = "bias labels" if conflicting is None else "conflicting samples"
+        first = _unlabeled_sentence(plain, missing)
+    return [first, _best_sentence(comparison, plain, metric, where)]
 
-    Runs that differ in nothing but the seed count once, by their mean; the interval then spans
-    those of the seeds.
-    """
-    standings = _standings(runs)
-    plain = max((s for s in standings if s.plain), key=_score, default=None)
-    others = [standing for standing in standings if not standing.plain]
-    conflicting = runs[0].test.conflicting
-    if conflicting is None or not conflicting.n:
-        labeled = conflicting is not None
-        first = _unlabeled_sentence(plain, "conflicting samples" if labeled else "bias labels")
-        return [first, _best_sentence(others, plain, "over all test samples")]
-    first = _shortcut_sentence(plain, runs[0].bias or "bias")
-    return [first, _best_sentence(others, plain, "where they conflict")]
+
+def _standing(row: Row, metric: str) -> Standing:
+    score = row.numbers[metric]
+    assert score is not None  # the split has samples of this kind, the same for every run
+    return Standing(row, score)
 
 
 def _shortcut_sentence(plain: Standing | None, bias: str) -> Markup:
@@ -59,22 +64,24 @@ def _shortcut_sentence(plain: Standing | None, bias: str) -> Markup:
         return Markup(
             "Plain training (ERM) is not among these runs, so what the methods gain is not known."
         )
-    if not plain.aligned.n:
+    aligned = plain.row.numbers["aligned"]
+    if aligned is None:
         return Markup(
-            "In every test sample, {} and class conflict; plain training is right on "
-            "<strong>{}</strong> of them."
-        ).format(bias, plain.percent(plain.score))
-    shortcut = plain.aligned.low > plain.score.high
-    return Markup(
-        "Plain training {}: it is right on <strong>{}</strong> of the test samples whose {} goes "
-        "along with their class, {} <strong>{}</strong> of those where the two conflict."
+            "In every test sample, {} and class conflict; plain training is right on {} of them."
+        ).format(bias, _mean(plain.row, plain.score))
+    shortcut = aligned.low > plain.score.high
+    sentence = Markup(
+        "Plain training {}: it is right on {} of the test samples whose {} matches their class, "
+        "{} {} of those where the two conflict."
     ).format(
         "takes the shortcut" if shortcut else "shows no clear shortcut",
-        plain.percent(plain.aligned),
+        _mean(plain.row, aligned),
         bias,
         "but on only" if shortcut else "and on",
-        plain.percent(plain.score),
+        _mean(plain.row, plain.score),
     )
+    unclear = not shortcut and aligned.value > plain.score.value
+    return sentence + (" The 95% intervals overlap." if unclear else "")
 
 
 def _unlabeled_sentence(plain: Standing | None, missing: str) -> Markup:
@@ -82,29 +89,47 @@ def _unlabeled_sentence(plain: Standing | None, missing: str) -> Markup:
         missing
     )
     if plain is None:
-        return first + Markup(".")
-    return first + Markup("; plain training is right on <strong>{}</strong> of them.").format(
-        plain.percent(plain.score)
+        return first + "."
+    return first + Markup("; plain training is right on {} of them.").format(
+        _mean(plain.row, plain.score)
     )
 
 
-def _best_sentence(others: Sequence[Standing], plain: Standing | None, where: str) -> Markup:
-    if not others:
+def _best_sentence(
+    comparison: Comparison, plain: Standing | None, metric: str, where: str
+) -> Markup:
+    rows = [row for row in comparison.rows if row.runs[0].method != "erm"]
+    if not rows:
         return Markup("No other method is in this report to compare it with.")
-    best = max(others, key=_score)
-    beaten = plain is None or _score(best) > _score(plain)
+    others = [_standing(row, metric) for row in rows]
+    best = max(others, key=_value)
+    parts = (best.row.label, best.knowledge, percent(best.score.value), best.interval)
+    if plain is not None and best.score.value <= plain.score.value:
+        return Markup(
+            "No method does better {} than plain training: the best, {}, which {}, is right on "
+            "<strong>{}</strong> ({})."
+        ).format(where, *parts)
     sentence = Markup(
-        "Best {} is <strong>{}</strong>, which {}, with <strong>{}</strong> ({})"
-        if beaten
-        else "No method does better {} than plain training: the best, {}, which {}, is right on "
-        "<strong>{}</strong> ({})"
-    ).format(
-        *(where, best.title, best.knowledge),
-        *(percent(best.score.value), best.interval()),
-    )
-    if beaten and plain is not None and best.score.low <= plain.score.high:
-        sentence += Markup(", not clearly more than plain training: the intervals overlap")
-    return sentence + (_without_labels(others, best) if beaten else Markup("")) + Markup(".")
+        "<strong>{}</strong>, which {}, does best {}, with <strong>{}</strong> ({})."
+    ).format(*parts[:2], where, *parts[2:])
+    gain = "" if plain is None else _gain_sentence(comparison, plain, best, metric)
+    return sentence + gain + _without_labels(others, best)
+
+
+def _gain_sentence(comparison: Comparison, plain: Standing, best: Standing, metric: str) -> str:
+    """Whether the best is clearly better than plain training, by the paired gain alone."""
+    value, low, high, _ = comparison.gains[best.row.label][metric]
+    several = sum(row.runs[0].method == "erm" for row in comparison.rows) > 1
+    against = plain.row.label if several else "plain training"
+    limits = f"95% interval {100 * low:+.1f} to {100 * high:+.1f}"
+    if low <= 0:
+        return (
+            f" That is not clearly more than {against}: on the same samples, the gain is "
+            f"{100 * value:+.1f} points ({limits})."
+        )
+    one_seed = not (plain.row.runs[1:] and best.row.runs[1:])
+    start = "For these trained models, that is" if one_seed else "That is"
+    return f" {start} clearly more than {against}: {100 * value:+.1f} points ({limits})."
 
 
 def _without_labels(others: Sequence[Standing], best: Standing) -> Markup:
@@ -112,45 +137,16 @@ def _without_labels(others: Sequence[Standing], best: Standing) -> Markup:
     unlabeled = [standing for standing in others if not standing.labeled]
     if not best.labeled or not unlabeled:
         return Markup("")
-    second = max(unlabeled, key=_score)
-    return Markup("; without bias labels, <strong>{}</strong> does best with {}").format(
-        second.title, second.percent(second.score)
+    second = max(unlabeled, key=_value)
+    return Markup(" Without bias labels, <strong>{}</strong> does best, with {}.").format(
+        second.row.label, _mean(second.row, second.score)
     )
 
 
-def _score(standing: Standing) -> float:
+def _mean(row: Row, number: Number) -> Markup:
+    mean = f" (mean of {len(row.runs)} seeds)" if row.runs[1:] else ""
+    return Markup("<strong>{}</strong>{}").format(percent(number.value), mean)
+
+
+def _value(standing: Standing) -> float:
     return standing.score.value
-
-
-def _standings(runs: Sequence[FinishedRun]) -> list[Standing]:
-    """One standing for all runs that differ in nothing but the seed."""
-    recipes: dict[str, list[FinishedRun]] = {}
-    for run in runs:
-        recipes.setdefault(recipe(run), []).append(run)
-    return [_standing(same) for same in recipes.values()]
-
-
-def _standing(runs: Sequence[FinishedRun]) -> Standing:
-    tests = [run.test for run in runs]
-    known = [test.conflicting for test in tests if test.conflicting and test.conflicting.n]
-    trained = runs[0].config["supervision"] == "bias labels"
-    chosen = runs[0].config["selection"] == "validation-worst-group"
-    knowledge = supervision(str(runs[0].config["supervision"]))
-    return Standing(
-        title=runs[0].title,
-        plain=runs[0].method == "erm",
-        knowledge=knowledge + (" but was chosen by bias labels" if chosen and not trained else ""),
-        labeled=trained or chosen,
-        seeds=len(runs),
-        aligned=_over_seeds([test.aligned for test in tests if test.aligned]),
-        score=_over_seeds(known or [test.overall for test in tests]),
-    )
-
-
-def _over_seeds(estimates: Sequence[Estimate]) -> Estimate:
-    if not estimates or not estimates[0].n:
-        return NO_SAMPLES
-    low = min(estimate.low for estimate in estimates)
-    high = max(estimate.high for estimate in estimates)
-    value = sum(estimate.value for estimate in estimates) / len(estimates)
-    return Estimate(value, low, high, estimates[0].n)

@@ -50,7 +50,7 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def page_style(salt: str) -> Iterator[None]:
-    """Draw inside this: our style whatever the user's own, which is back afterwards.
+    """Draw in the page's style inside this context; the user's own style is restored after it.
 
     Args:
         salt: Makes the figure's internal names its own among all figures of a page.

@@ -1,108 +1,109 @@
-"""The numbers of a report as tables: runs against metrics, and groups against runs."""
+"""The numbers of a report as tables: rows against metrics, and groups against rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from crossbias.runs.read import FinishedRun
-from crossbias.verify import Estimate, Metrics
+from crossbias.runs.compare import Comparison
+from crossbias.runs.rows import METRICS, USUAL_METRICS, Number, Row, over_runs, rows_of
 
 MOST_GROUPS: Final = 400
-"""Rows of the table of groups; of more, the ones with the lowest accuracy are shown."""
-
-_COLUMNS: Final[dict[str, Callable[[Metrics], Estimate | None]]] = {
-    "Overall": lambda metrics: metrics.overall,
-    "Aligned": lambda metrics: metrics.aligned,
-    "Conflicting": lambda metrics: metrics.conflicting,
-    "Unbiased": lambda metrics: metrics.unbiased,
-    "Worst group": lambda metrics: metrics.worst_group.accuracy if metrics.worst_group else None,
-}
+"""The table of groups has at most this many; beyond that, those with the lowest accuracy."""
 
 
-class Cell(NamedTuple):
-    """One number of a comparison table."""
+class TableCell(NamedTuple):
+    """One number of a table."""
 
-    estimate: Estimate | None
+    number: Number | None
     best: bool  # the highest of its column
-    group: str  # which group it is of, for the worst group; else empty
+    group: str  # the worst group's name; else empty
 
 
-class Column(NamedTuple):
-    """One metric of all runs."""
+class MetricColumn(NamedTuple):
+    """One metric of all rows."""
 
     title: str
-    n: int | None  # samples, where it is the same for all runs
-    cells: list[Cell]
+    n: int | None  # samples, where it is the same for all rows
+    cells: list[TableCell]
 
 
 class GroupRow(NamedTuple):
-    """One group, with its accuracy in every run."""
+    """One group, with its accuracy in every row of the comparison."""
 
     target: str
     bias: str
     aligned: bool
-    accuracies: list[Estimate]
+    n: int
+    accuracies: list[Number]
 
 
-def comparison_table(metrics: Sequence[Metrics]) -> list[Column]:
-    """A column for each metric that at least one run has."""
-    columns = (_column(title, metrics) for title in _COLUMNS)
-    return [column for column in columns if any(cell.estimate for cell in column.cells)]
+def accuracy_table(rows: Sequence[Row]) -> list[MetricColumn]:
+    """A column for each usual accuracy; those that need bias labels only where there are any."""
+    return _columns(rows, USUAL_METRICS, mark_best=True)
 
 
-def other_tables(runs: Sequence[FinishedRun]) -> dict[str, list[Column]]:
-    """The tables of the splits that the runs are not judged by, where every run has them."""
-    shared = [split for split in runs[0].metrics if all(split in run.metrics for run in runs)]
+def measure_table(comparison: Comparison) -> list[MetricColumn]:
+    """A column for each other metric; none stands out, because low may be good."""
+    names = [name for name in METRICS if name not in USUAL_METRICS]
+    return _columns(rows_of(comparison.runs, names), names, mark_best=False)
+
+
+def split_tables(comparison: Comparison) -> dict[str, list[MetricColumn]]:
+    """The accuracies on the other splits that every run has."""
+    found = [run.metrics for run in comparison.runs]
+    shared = [split for split in found[0] if all(split in each for each in found)]
     return {
-        split: comparison_table([run.metrics[split] for run in runs])
+        split: accuracy_table(
+            rows_of([run.judged_on(split) for run in comparison.runs], USUAL_METRICS)
+        )
         for split in shared
-        if split != runs[0].split
+        if split != comparison.split
     }
 
 
-def attribute_tables(runs: Sequence[FinishedRun]) -> dict[str, list[Column]]:
-    """The tables of the attributes that are not the bias, where every run has them."""
-    found = [run.test.attributes for run in runs]
+def attribute_tables(comparison: Comparison) -> dict[str, list[MetricColumn]]:
+    """The accuracies by each attribute that is not the bias, where every run has them."""
+    found = [run.test.attributes for run in comparison.runs]
     shared = [name for name in found[0] if all(name in each for each in found)]
-    return {name: comparison_table([each[name] for each in found]) for name in shared}
+    return {name: accuracy_table(rows_of(comparison.runs, USUAL_METRICS, name)) for name in shared}
 
 
-def measure_table(runs: Sequence[FinishedRun]) -> list[Column]:
-    """Further numbers that the runs carry, a column each; none stands out, low may be good."""
-    names = list(dict.fromkeys(name for run in runs for name in run.measures))
-    return [
-        Column(
-            name.replace("_", " ").capitalize(),
-            None,
-            [Cell(run.measures.get(name), False, "") for run in runs],
-        )
-        for name in names
-    ]
-
-
-def group_rows(tests: Sequence[Metrics]) -> list[GroupRow]:
-    """The groups that have samples, in order; of too many, those with the lowest accuracy."""
-    aligned = [flag for row in tests[0].aligned_groups for flag in row]
-    rows = [
-        GroupRow(group.target, group.bias, flag, [test.groups[place].accuracy for test in tests])
-        for place, (group, flag) in enumerate(zip(tests[0].groups, aligned, strict=True))
-        if group.accuracy.n
-    ]
-    worst = sorted(rows, key=lambda row: sum(accuracy.value for accuracy in row.accuracies))
+def group_rows(rows: Sequence[Row]) -> list[GroupRow]:
+    """The groups that have samples, in order, up to ``MOST_GROUPS``."""
+    test = rows[0].metrics[0]
+    aligned = [flag for line in test.aligned_groups for flag in line]
+    found = []
+    for place, (group, flag) in enumerate(zip(test.groups, aligned, strict=True)):
+        each = [over_runs([one.groups[place].accuracy for one in row.metrics]) for row in rows]
+        present = [number for number in each if number is not None]
+        if len(present) == len(rows):
+            found.append(GroupRow(group.target, group.bias, flag, group.accuracy.n, present))
+    worst = sorted(found, key=lambda row: sum(number.value for number in row.accuracies))
     kept = {id(row) for row in worst[:MOST_GROUPS]}
-    return [row for row in rows if id(row) in kept]
+    return [row for row in found if id(row) in kept]
 
 
-def _column(title: str, metrics: Sequence[Metrics]) -> Column:
-    estimates = [_COLUMNS[title](each) for each in metrics]
-    best = max((each.value for each in estimates if each and each.n), default=None)
-    sizes = {each.n for each in estimates if each}
+def _columns(rows: Sequence[Row], names: Sequence[str], *, mark_best: bool) -> list[MetricColumn]:
+    """The columns of the metrics that the first run has, be it without samples."""
+    known = [name for name in names if METRICS[name](rows[0].metrics[0]) is not None]
+    return [_column(rows, name, mark_best=mark_best) for name in known]
+
+
+def _column(rows: Sequence[Row], name: str, *, mark_best: bool) -> MetricColumn:
+    numbers = [row.numbers[name] for row in rows]
+    best = max((number.value for number in numbers if number), default=None) if mark_best else None
+    sizes = {number.n for number in numbers if number}
     cells = [
-        Cell(estimate, estimate is not None and estimate.value == best, _worst(title, each))
-        for estimate, each in zip(estimates, metrics, strict=True)
+        TableCell(number, number is not None and number.value == best, _worst_group(row, name))
+        for row, number in zip(rows, numbers, strict=True)
     ]
-    return Column(title, sizes.pop() if len(sizes) == 1 else None, cells)
+    title = name.replace("_", " ").capitalize()
+    return MetricColumn(title, sizes.pop() if len(sizes) == 1 else None, cells)
 
 
-def _worst(title: str, metrics: Metrics) -> str:
-    worst = metrics.worst_group
-    return f"{worst.target}, {worst.bias}" if worst and title == "Worst group" else ""
+def _worst_group(row: Row, name: str) -> str:
+    """Which group is the worst, where all runs of the row agree."""
+    if name != "worst_group":
+        return ""
+    found = [metrics.worst_group for metrics in row.metrics]
+    names = {f"{group.target}, {group.bias}" for group in found if group}
+    return names.pop() if len(names) == 1 else ""

@@ -1,54 +1,91 @@
-"""write_report: finished runs in, one file out."""
+"""report: finished runs in, one file out."""
 
-from collections.abc import Callable, Sequence
+import html
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from crossbias.errors import CrossbiasError
-from crossbias.report.audit_section import Audit, check_same_data, read_audit
-from crossbias.report.markdown import render as render_markdown
-from crossbias.report.numbers import render as render_json
-from crossbias.report.page import render as render_page
+from crossbias.report.audit_section import AuditFindings, check_same_data, read_audit
+from crossbias.runs.comparability import Folders
+from crossbias.runs.compare import Comparison, compare
 from crossbias.runs.files import write_atomically
-from crossbias.runs.read import FinishedRun
-from crossbias.runs.rows import read_runs
 
 Format = Literal["html", "md", "json"]
 """What a report can be."""
 
-_RENDER: dict[str, Callable[[Sequence[FinishedRun], Audit | None], str]] = {
-    "html": render_page,
-    "md": render_markdown,
-    "json": render_json,
-}
+FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 
 
-def write_report(
-    folders: Sequence[Path],
-    output: Path,
+@dataclass(frozen=True)
+class Report:
+    """A report that was written; a notebook shows it.
+
+    Args:
+        path: The file.
+        format: What the file is.
+    """
+
+    path: Path
+    format: Format
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own; Markdown and JSON as text."""
+        text = html.escape(self.path.read_text(encoding="utf-8"))
+        if self.format == "html":
+            # The page's own script sorts tables; the sandbox keeps it away from the notebook.
+            style = "width: 100%; height: 48rem; border: 1px solid #ccc"
+            return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{text}"></iframe>'
+        return f'<pre style="max-height: 48rem; overflow: auto">{text}</pre>'
+
+
+def report(
+    runs: Folders,
+    output: str | Path = "report.html",
     *,
-    format: Format = "html",
-    audit: Path | None = None,
-) -> None:
+    format: Format | None = None,
+    audit: str | Path | None = None,
+) -> Report:
     """Write one file that compares finished runs; it needs no network and no other file.
 
     Args:
-        folders: Run folders, in the order they are listed.
-        output: The file to write; an earlier one is replaced once the new one is whole.
+        runs: Run folders, in the order in which they are listed.
+        output: The file to write; an earlier one is replaced once the new one is complete.
         format: ``html``, a page with all figures; ``md``, its tables as Markdown; ``json``, its
-            numbers for other programs.
+            numbers for other programs. If left out, the ending of ``output`` decides; a page
+            where it names none of these.
         audit: The folder of an audit of the same data, whose findings are shown too.
 
     Raises:
         CrossbiasError: A folder is not a finished run, a file is damaged, the runs cannot be
             compared, or the file cannot be written.
     """
-    if format not in _RENDER:
-        raise CrossbiasError(f"a report is one of {', '.join(_RENDER)}, got {format!r}")
-    runs = read_runs(folders)
-    found = None if audit is None else read_audit(audit)
+    path = Path(output)
+    chosen = format or _format_of(path)
+    if chosen not in FORMATS:
+        raise CrossbiasError(f"a report is one of {', '.join(FORMATS)}, got {chosen!r}")
+    comparison = compare(runs)
+    found = None if audit is None else read_audit(Path(audit))
     if found is not None:
-        check_same_data(found, runs[0])
-    text = _RENDER[format](runs, found)
+        check_same_data(found, comparison.runs[0])
+    text = _rendered(chosen, comparison, found)
     # A name may hold half a character, of a file name that is not UTF-8; it is shown as "?".
-    write_atomically(output, lambda file: file.write(text.encode(errors="replace")))
+    write_atomically(path, lambda file: file.write(text.encode(errors="replace")))
+    return Report(path, chosen)
+
+
+def _rendered(format: Format, comparison: Comparison, audit: AuditFindings | None) -> str:
+    # Imported here, because importing the package must not import matplotlib and jinja2.
+    match format:
+        case "html":
+            from crossbias.report.page import render
+        case "md":
+            from crossbias.report.markdown_report import render
+        case "json":
+            from crossbias.report.json_report import render
+    return render(comparison, audit)
+
+
+def _format_of(path: Path) -> Format:
+    ending = path.suffix.lower().removeprefix(".")
+    return next((each for each in FORMATS if each == ending), "html")

@@ -1,16 +1,18 @@
-"""The comparison: rows, their differences to the baseline, and what to know before reading it."""
+"""compare: finished runs in, a Comparison out, which the tables and the report are made of."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from crossbias.runs.columns import checked
-from crossbias.runs.rows import Row, differences, read_runs, rows_of
+from crossbias.runs.comparability import Folders, differences, read_runs
+from crossbias.runs.read import FinishedRun
+from crossbias.runs.rows import Row, checked_metrics, rows_of
 from crossbias.verify import (
     WEIGHTS,
+    Cells,
     Estimate,
     McNemar,
     check_same_samples,
@@ -26,41 +28,72 @@ class Comparison:
     """Runs of the same data, side by side.
 
     Args:
-        columns: The numbers compared, keys of ``COLUMNS``.
-        rows: One for each method and configuration.
+        metrics: The numbers compared, keys of ``METRICS``.
+        runs: The runs, in the order in which they were named.
+        rows: One for each method and configuration, over its seeds.
         baseline: The row that the others are compared with: plain training, or else the first.
-        gains: For each other row, how much higher each accuracy is than the baseline's, on the
-            same test samples; of several seeds, their mean.
+        gains: For each other row, how much higher each accuracy is than the baseline's on the
+            same test samples; with several seeds, the difference of their means.
         tests: For each other row, McNemar's test where both rows are a single run.
-        data: Name of the data set.
-        split: The split all runs are judged on.
         attribute: The attribute that tells aligned from conflicting; None without one.
-        notes: What to know before reading the table.
+        notes: What to know before reading the numbers.
     """
 
-    columns: tuple[str, ...]
+    metrics: tuple[str, ...]
+    runs: tuple[FinishedRun, ...]
     rows: tuple[Row, ...]
     baseline: Row
     gains: dict[str, dict[str, Estimate]]
     tests: dict[str, dict[str, McNemar]]
-    data: str
-    split: str
     attribute: str | None
     notes: tuple[str, ...]
 
+    @property
+    def data(self) -> str:
+        """The name of the data set."""
+        return str(self.runs[0].config["data"]["name"])
 
-def compare_runs(
-    folders: Sequence[Path],
+    @property
+    def split(self) -> str:
+        """The split all runs are judged on."""
+        return self.runs[0].split
+
+    @property
+    def run_labels(self) -> tuple[str, ...]:
+        """A name for each run: its row's label, with the seed where the row has several."""
+        names = {}
+        for row in self.rows:
+            for run in row.runs:
+                names[run.path] = f"{row.label}, seed {run.seed}" if row.runs[1:] else row.label
+        return tuple(names[run.path] for run in self.runs)
+
+    @property
+    def commands(self) -> list[str]:
+        """What to type to do all of it again: each training once, and then the report."""
+        trained = [str(run.config["command"]) for run in self.runs if run.config.get("command")]
+        folders = " ".join(shlex.quote(str(run.path)) for run in self.runs)
+        return [*dict.fromkeys(trained), f"crossbias report {folders} -o report.html"]
+
+    def _repr_html_(self) -> str:
+        """The tables and the legend, for a notebook."""
+        from crossbias.runs.formats import to_html  # which imports this module
+
+        return to_html(self)
+
+
+def compare(
+    runs: Folders,
     *,
-    columns: list[str] | None = None,
+    metrics: Sequence[str] | None = None,
     attribute: str | None = None,
     split: str | None = None,
 ) -> Comparison:
     """Compare finished runs of the same data.
 
     Args:
-        folders: Run folders.
-        columns: Which numbers, keys of ``COLUMNS``; the five usual accuracies if left out.
+        runs: Run folders.
+        metrics: Which numbers to compare, keys of ``METRICS``; the five usual accuracies if left
+            out.
         attribute: Judge by another attribute than the runs' own bias.
         split: Judge on another split than the usual one, which is ``test``.
 
@@ -68,74 +101,80 @@ def compare_runs(
         CrossbiasError: A folder is not a finished run, a file is missing or damaged, the runs
             were judged on different data, or one training is named twice.
     """
-    names = checked(columns)
-    runs = read_runs(folders, what="table", split=split)
-    rows = rows_of(runs, names, attribute)
+    names = checked_metrics(metrics)
+    read = read_runs(runs, split=split)
+    for run in read:
+        check_same_samples(read[0].judged, run.judged)
+    rows = rows_of(read, names, attribute)
     baseline = next((row for row in rows if row.runs[0].method == "erm"), rows[0])
-    others = [row for row in rows if row is not baseline]
-    for row in rows:
-        for part in row.judged:
-            check_same_samples(baseline.judged[0].predictions, part.predictions)
+    judged_by = attribute or baseline.runs[0].bias
+    pairs = [_Pair(baseline, row, judged_by) for row in rows if row is not baseline]
     return Comparison(
-        columns=tuple(names),
+        metrics=names,
+        runs=tuple(read),
         rows=tuple(rows),
         baseline=baseline,
-        gains={row.label: _gains(baseline, row, names) for row in others},
-        tests={row.label: _tests(baseline, row, names) for row in others},
-        data=str(runs[0].config["data"]["name"]),
-        split=runs[0].split,
-        attribute=baseline.judged[0].attribute,
+        gains={pair.row.label: pair.gains(names) for pair in pairs},
+        tests={pair.row.label: pair.tests(names) for pair in pairs},
+        attribute=judged_by,
         notes=tuple(_notes(rows)),
     )
 
 
-def _gains(baseline: Row, row: Row, names: Sequence[str]) -> dict[str, Estimate]:
-    cells = baseline.judged[0].cells
-    cell = _cell_of_each(baseline)
-    found = {
-        name: paired_difference(
-            _right(baseline), _right(row), cell=cell, weights=WEIGHTS[name](cells).flatten()
-        )
-        for name in names
-        if name in WEIGHTS
-    }
-    return {name: gain for name, gain in found.items() if gain.n}
+class _Pair:
+    """The baseline and another row, answer by answer to the same test samples."""
+
+    def __init__(self, baseline: Row, row: Row, attribute: str | None) -> None:
+        self.baseline, self.row = baseline, row
+        self.cells = baseline.metrics[0].cells
+        self.cell = _cell_of_each(baseline.runs[0], self.cells, attribute)
+
+    def gains(self, names: Sequence[str]) -> dict[str, Estimate]:
+        """The difference of each metric that is a weighted mean of cells."""
+        first, second = _share_right(self.baseline), _share_right(self.row)
+        found = {
+            name: paired_difference(
+                first, second, cell=self.cell, weights=WEIGHTS[name](self.cells).flatten()
+            )
+            for name in names
+            if name in WEIGHTS
+        }
+        return {name: gain for name, gain in found.items() if gain.n}
+
+    def tests(self, names: Sequence[str]) -> dict[str, McNemar]:
+        """McNemar's test of each metric that is a mean of samples; it is about two models."""
+        if self.baseline.runs[1:] or self.row.runs[1:]:
+            return {}
+        first, second = _share_right(self.baseline) > 0, _share_right(self.row) > 0
+        found = {}
+        for name in _OF_SAMPLES:
+            counted = WEIGHTS[name](self.cells).flatten()[self.cell] > 0
+            if name in names and counted.any():
+                found[name] = mcnemar(first[counted], second[counted])
+        return found
 
 
-def _tests(baseline: Row, row: Row, names: Sequence[str]) -> dict[str, McNemar]:
-    if len(baseline.runs) > 1 or len(row.runs) > 1:
-        return {}
-    cells, cell = baseline.judged[0].cells, _cell_of_each(baseline)
-    counted = {name: WEIGHTS[name](cells).flatten()[cell] > 0 for name in _OF_SAMPLES}
-    first, second = _right(baseline) > 0, _right(row) > 0
-    return {
-        name: mcnemar(first[counted[name]], second[counted[name]])
-        for name in names
-        if name in _OF_SAMPLES and counted[name].any()
-    }
-
-
-def _right(row: Row) -> Tensor:
-    """How often each test sample is answered rightly, over the row's runs."""
-    parts = [part.predictions for part in row.judged]
+def _share_right(row: Row) -> Tensor:
+    """The share of the row's runs that answer each test sample correctly, (n,) float64."""
+    parts = [run.judged for run in row.runs]
     return torch.stack([(each.answers == each.target).double() for each in parts]).mean(0)
 
 
-def _cell_of_each(row: Row) -> Tensor:
-    """The cell of each test sample; of unknown bias, the last column's."""
-    part = row.judged[0]
-    width = len(part.cells.biases) + 1
-    bias = part.predictions.attribute(part.attribute)
-    return part.predictions.target * width + bias.remainder(width)
+def _cell_of_each(run: FinishedRun, cells: Cells, attribute: str | None) -> Tensor:
+    """The cell of each test sample, (n,) int64; unknown bias, -1, is in the last column."""
+    width = len(cells.biases) + 1
+    return run.judged.target * width + run.judged.attribute(attribute).remainder(width)
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
     notes = []
     found = differences([run for row in rows for run in row.runs])
     if found:
-        notes.append(f"the rows differ in more than method and seed: {', '.join(found)}")
-    seeds = {len(row.runs) for row in rows}
-    if len(seeds) > 1:
-        notes.append("the rows are over different numbers of seeds")
-    warning = rows[0].judged[0].metrics.warning
-    return [*notes, *([warning] if warning else [])]
+        notes.append(
+            f"The rows differ in more than method and seed: {', '.join(found)}. "
+            f"What looks like an effect of the method may be due to that."
+        )
+    if len({len(row.runs) for row in rows}) > 1:
+        notes.append("The rows are over different numbers of seeds.")
+    warning = rows[0].metrics[0].warning
+    return [*notes, *([f"{warning}."] if warning else [])]

@@ -1,6 +1,7 @@
-"""A comparison as a file: CSV for programs, Markdown and LaTeX for papers."""
+"""A comparison as text: CSV for programs, Markdown and LaTeX for papers, HTML for notebooks."""
 
 import csv
+import html
 import io
 import math
 from collections.abc import Callable
@@ -9,7 +10,8 @@ from typing import Final
 from crossbias.formatting import markdown
 from crossbias.runs.compare import Comparison
 from crossbias.runs.grids import Grid, grids_of, legend
-from crossbias.runs.rows import Row
+from crossbias.runs.rows import Number, Row
+from crossbias.verify import NO_SAMPLES
 
 CSV_HEADER: Final = (
     *("row", "method", "supervision", "selection", "seeds", "data", "split", "attribute"),
@@ -24,24 +26,23 @@ def to_csv(comparison: Comparison) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_HEADER)
     for row in comparison.rows:
-        for name in comparison.columns:
+        for name in comparison.metrics:
             writer.writerow(_csv_line(comparison, row, name))
     return text.getvalue()
 
 
 def _csv_line(comparison: Comparison, row: Row, name: str) -> list[object]:
-    cell = row.cells[name]
-    gain = comparison.gains.get(row.label, {}).get(name)
+    number = row.numbers[name] or Number(math.nan, math.nan, math.nan, math.nan, 0)
+    gain = comparison.gains.get(row.label, {}).get(name, NO_SAMPLES)
     test = comparison.tests.get(row.label, {}).get(name)
-    numbers = (cell.value, cell.deviation, cell.low, cell.high) if cell else [math.nan] * 4
-    over = "test samples" if len(row.runs) == 1 else "seeds"
-    head = [row.label, row.runs[0].method, row.supervision, row.selection, len(row.runs)]
-    place = [comparison.data, comparison.split, comparison.attribute or "", name]
-    gains = (gain.value, gain.low, gain.high) if gain else [math.nan] * 3
-    p = test.p if test else math.nan
     line: list[object] = [
-        *head, *place, *numbers, over, cell.n if cell else 0, comparison.baseline.label, *gains, p
-    ]  # fmt: skip
+        *(row.label, row.runs[0].method, row.supervision, row.selection, len(row.runs)),
+        *(comparison.data, comparison.split, comparison.attribute or "", name),
+        *(number.value, number.deviation, number.low, number.high),
+        *("seeds" if row.runs[1:] else "test samples", number.n),
+        *(comparison.baseline.label, gain.value, gain.low, gain.high),
+        test.p if test else math.nan,
+    ]
     return ["" if isinstance(value, float) and math.isnan(value) else value for value in line]
 
 
@@ -73,6 +74,24 @@ def _latex_table(grid: Grid) -> str:
     body = [r"\toprule", header, r"\midrule", *rows, r"\bottomrule"]
     begin = rf"\begin{{tabular}}{{l{'c' * (len(grid.header) - 1)}}}"
     return "\n".join([f"% {' '.join(grid.title.split())}", begin, *body, r"\end{tabular}"])
+
+
+def to_html(comparison: Comparison) -> str:
+    """The grids as HTML tables, and the legend as a list; every name is escaped."""
+    parts = [_html_table(grid) for grid in grids_of(comparison)]
+    lines = "".join(f"<li>{html.escape(line)}</li>" for line in legend(comparison))
+    return "\n".join([*parts, f"<ul>{lines}</ul>"])
+
+
+def _html_table(grid: Grid) -> str:
+    head = "".join(f"<th>{html.escape(text)}</th>" for text in grid.header)
+    rows = [
+        "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in line) + "</tr>"
+        for line in grid.rows
+    ]
+    caption = f"<caption>{html.escape(grid.title)}</caption>"
+    body = "\n".join(rows)
+    return f"<table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
 
 
 _LATEX: Final = {

@@ -1,10 +1,11 @@
-"""A comparison as two grids of words: the rows, and their gains over the baseline."""
+"""A comparison as two grids of text: the rows, and their gains over the baseline."""
 
-import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from crossbias.formatting import DASH, p_value, percent_with_range, plus_minus
 from crossbias.runs.compare import Comparison
-from crossbias.runs.rows import Cell, Row
+from crossbias.runs.rows import Number, Row
 from crossbias.verify import Estimate, McNemar
 
 
@@ -17,57 +18,80 @@ class Grid(NamedTuple):
 
 
 def grids_of(comparison: Comparison) -> list[Grid]:
-    """The table of accuracies and, of more than one row, the table of gains."""
-    titles = tuple(name.replace("_", " ") for name in comparison.columns)
+    """The table of accuracies and, where there is more than one row, the table of gains."""
     by = f", by {comparison.attribute}" if comparison.attribute else ""
     main = Grid(
-        f"{comparison.data}, split {comparison.split}{by}: % [95 % interval]",
-        ("method", "supervision", "selection", "seeds", *titles),
+        f"{comparison.data}, split {comparison.split}{by}: % [95% interval]",
+        ("method", "supervision", "selection", "seeds", *map(_title, comparison.metrics)),
         [_main_row(row, comparison) for row in comparison.rows],
     )
-    gains = Grid(
-        f"gain over {comparison.baseline.label} on the same samples: % points [95 % interval]",
-        ("method", *titles),
-        [_gain_row(row, comparison) for row in comparison.rows if row is not comparison.baseline],
-    )
-    return [main, gains] if gains.rows else [main]
+    gains = comparison.gains
+    # Not every metric has a gain: the worst groups of two models are different samples.
+    names = [name for name in comparison.metrics if any(name in each for each in gains.values())]
+    if not names:
+        return [main]
+    title = f"Gain over {comparison.baseline.label} on the same samples: % points [95% interval]"
+    others = [row for row in comparison.rows if row is not comparison.baseline]
+    rows = [_gain_row(row, comparison, names) for row in others]
+    return [main, Grid(title, ("method", *map(_title, names)), rows)]
 
 
 def legend(comparison: Comparison) -> list[str]:
-    """What the numbers mean, and what to know before reading them."""
-    several = any(len(row.runs) > 1 for row in comparison.rows)
-    parts = ["of one run, intervals are over test samples"]
-    if several:
-        parts[0] += "; of several seeds, ± is their standard deviation and intervals are Student's"
-        parts.append("gains of several seeds are of their means; intervals are over test samples")
+    """How to read the grids, and what to know before reading them."""
+    return [*about_rows(comparison), *about_gains(comparison), *comparison.notes]
+
+
+def about_rows(comparison: Comparison) -> list[str]:
+    """What the intervals and deviations of the rows are."""
+    sizes = [len(row.runs) for row in comparison.rows]
+    parts = []
+    if 1 in sizes:
+        parts.append("For a single run, the interval is over test samples.")
+    if max(sizes) > 1:
+        parts.append(
+            "For several seeds, ± is the standard deviation over seeds, and the interval is "
+            "Student's t interval for the mean over seeds."
+        )
+    return parts
+
+
+def about_gains(comparison: Comparison) -> list[str]:
+    """What the intervals and p-values of the gains are."""
+    parts = []
+    if any(comparison.gains.values()):
+        parts.append(
+            "A gain compares these trained models on the same test samples; its interval is over "
+            "test samples. For several seeds, it is the difference of the means."
+        )
     if any(comparison.tests.values()):
-        parts.append("p is McNemar's exact test, not corrected for the number of comparisons")
-    return [*parts, *comparison.notes]
+        parts.append(
+            "p is from McNemar's exact test and is not corrected for the number of comparisons."
+        )
+    return parts
 
 
 def _main_row(row: Row, comparison: Comparison) -> tuple[str, ...]:
-    numbers = [_percent(row.cells[name]) for name in comparison.columns]
+    numbers = [_percent(row.numbers[name]) for name in comparison.metrics]
     return (row.label, row.supervision, row.selection, str(len(row.runs)), *numbers)
 
 
-def _gain_row(row: Row, comparison: Comparison) -> tuple[str, ...]:
+def _gain_row(row: Row, comparison: Comparison, names: Sequence[str]) -> tuple[str, ...]:
     gains, tests = comparison.gains[row.label], comparison.tests[row.label]
-    return (row.label, *(_gain(gains.get(name), tests.get(name)) for name in comparison.columns))
+    return (row.label, *(_gain(gains.get(name), tests.get(name)) for name in names))
 
 
-def _percent(cell: Cell | None) -> str:
-    if cell is None:
-        return "-"
-    spread = "" if math.isnan(cell.deviation) else f" ± {100 * cell.deviation:.1f}"
-    return f"{100 * cell.value:.1f}{spread} [{100 * cell.low:.1f}, {100 * cell.high:.1f}]"
+def _title(metric: str) -> str:
+    return metric.replace("_", " ")
+
+
+def _percent(number: Number | None) -> str:
+    if number is None:
+        return DASH
+    return percent_with_range(*number[:3], after_value=plus_minus(number.deviation))
 
 
 def _gain(gain: Estimate | None, test: McNemar | None) -> str:
     if gain is None:
-        return "-"
-    p = "" if test is None else f" {_p_value(test.p)}"
-    return f"{100 * gain.value:+.1f} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]{p}"
-
-
-def _p_value(p: float) -> str:
-    return "p<.001" if p < 0.001 else f"p={p:.3f}".replace("0.", ".", 1)
+        return DASH
+    p = "" if test is None else f" {p_value(test.p)}"
+    return percent_with_range(*gain[:3], sign="+") + p

@@ -11,10 +11,10 @@ from torch import Tensor
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest
 from crossbias.runs.files import load_torch, read_json
-from crossbias.runs.folder import check_finished
+from crossbias.runs.folder import RunFolder, check_finished
 from crossbias.runs.stored import TrainingLabels, Views, load_labels, load_predictions, load_views
 from crossbias.types import UNKNOWN
-from crossbias.verify import Estimate, Metrics, Predictions, judged_split
+from crossbias.verify import Metrics, Predictions, judged_split
 
 
 class Epoch(NamedTuple):
@@ -34,13 +34,12 @@ class FinishedRun:
     Args:
         path: The folder.
         config: The content of ``config.json``.
-        log: The epochs of ``log.jsonl``, in the order they ran.
+        log: The epochs of ``log.jsonl``, in the order in which they ran.
         metrics: For each split, its metrics.
         predictions: For each split, the model's answers.
-        measures: Further numbers of the judged split, by name.
-        views: What was kept of a look into the model, by split.
+        views: For each split that has them, features and maps of the model.
         labels: Targets and attributes of the training samples, where the run kept them.
-        chosen_split: The split to judge by, where somebody asked for another than the usual.
+        chosen_split: The split to judge by, where the caller asked for another than the usual.
     """
 
     path: Path
@@ -48,7 +47,6 @@ class FinishedRun:
     log: tuple[Epoch, ...]
     metrics: Mapping[str, Metrics]
     predictions: Mapping[str, Predictions]
-    measures: Mapping[str, Estimate] = field(default_factory=dict)
     views: Mapping[str, Views] = field(default_factory=dict)
     labels: TrainingLabels | None = None
     chosen_split: str | None = None
@@ -68,6 +66,11 @@ class FinishedRun:
         return f"{title}, then {inner.get('name')}" if isinstance(inner, dict) else title
 
     @property
+    def seed(self) -> int:
+        """The seed of the training."""
+        return int(self.config["train"]["seed"])
+
+    @property
     def bias(self) -> str | None:
         """The name of the bias attribute, if the run names one."""
         name: str | None = self.config["data"].get("bias")
@@ -85,11 +88,25 @@ class FinishedRun:
         """The metrics the run is judged by."""
         return self.metrics[self.split]
 
+    @property
+    def judged(self) -> Predictions:
+        """The answers the run is judged by.
+
+        Raises:
+            CrossbiasError: The run did not store them.
+        """
+        if self.split not in self.predictions:
+            raise CrossbiasError(
+                f"{self.path} has no predictions for its split {self.split!r}, so it cannot be "
+                f"compared with others; train the run again"
+            )
+        return self.predictions[self.split]
+
     def judged_on(self, split: str) -> "FinishedRun":
         """The same run, judged on another of its splits.
 
         Raises:
-            CrossbiasError: The run has no numbers of such a split.
+            CrossbiasError: The run has no metrics for such a split.
         """
         if split not in self.metrics:
             raise CrossbiasError(
@@ -103,19 +120,48 @@ class FinishedRun:
         hashes: Mapping[str, str] = self.config["data"].get("hashes") or {}
         return hashes.get(split)
 
-    def stage(self, name: str) -> Tensor | None:
-        """What a stage of the run computed, if the run kept it.
+    @property
+    def curves(self) -> Mapping[str, tuple[str, str]]:
+        """The logged losses that have an axis of their own: its title, and the curve's label."""
+        declared = self.config["page"].get("curves", {})
+        return {name: (title, label) for name, (title, label) in declared.items()}
+
+    def stages_of(self, figure: str, count: int) -> list[Tensor] | None:
+        """What the stages computed that the method declared for a figure of the report.
+
+        Args:
+            figure: The kind of figure, a key of ``page.figures`` in ``config.json``.
+            count: How many stages this figure reads.
+
+        Returns:
+            The tensors, in the order in which they are declared; None where the method declares
+            no such figure or the run lacks a stage.
 
         Raises:
-            CrossbiasError: The file is damaged.
+            CrossbiasError: Another number of stages is declared, or a file is damaged.
         """
-        path = self.path / "stages" / f"{name}.pt"
+        names = self.config["page"].get("figures", {}).get(figure)
+        if names is None:
+            return None
+        if len(names) != count:
+            raise CrossbiasError(
+                f"{self.path / 'config.json'} names {len(names)} stages for the figure {figure!r}, "
+                f"which reads {count}; train the run again"
+            )
+        found = [stage for stage in map(self._stage, names) if stage is not None]
+        return found if len(found) == count else None
+
+    def _stage(self, name: str) -> Tensor | None:
+        folder = self.path / "stages"
+        path = folder / f"{name}.pt"
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise CrossbiasError(f"{self.path}: the stage {name!r} lies outside of {folder}")
         found = load_torch(path) if path.exists() else None
         return found if isinstance(found, Tensor) else None
 
 
-REQUIRED = ("method.name", "supervision", "selection", "data.name", "train.seed")
-"""What the report needs of ``config.json``; everything else in it is shown as it is."""
+REQUIRED = ("method.name", "supervision", "selection", "data.name", "train.seed", "page")
+"""The entries of ``config.json`` that a comparison or a report needs."""
 
 
 def read_run(folder: Path) -> FinishedRun:
@@ -124,25 +170,27 @@ def read_run(folder: Path) -> FinishedRun:
     Raises:
         CrossbiasError: The folder is not a run, the run is not finished, or a file is damaged.
     """
-    if not (folder / "config.json").is_file():
+    files = RunFolder(folder)
+    if not files.config.is_file():
         raise CrossbiasError(
             f"{folder} is not a run folder: it has no config.json; "
             f"name folders that `crossbias train --out FOLDER` wrote"
         )
     check_finished(folder)
-    for name in ("log.jsonl", "metrics.json", "predictions.npz"):
-        if not (folder / name).exists():
+    for path in (files.log, files.metrics, files.predictions):
+        if not path.exists():
             raise CrossbiasError(
-                f"{folder / name} does not exist, though the run is finished; put the file back, "
+                f"{path} does not exist, though the run is finished; put the file back, "
                 f"or train the run again"
             )
     run = FinishedRun(
         path=folder,
-        config=_read_config(folder / "config.json"),
-        log=_read_log(folder / "log.jsonl"),
-        metrics=_read_metrics(folder / "metrics.json"),
-        predictions=load_predictions(folder / "predictions.npz"),
-        **_read_optional(folder),
+        config=_read_config(files.config),
+        log=_read_log(files.log),
+        metrics=_read_metrics(files.metrics),
+        predictions=load_predictions(files.predictions),
+        views=load_views(files.views) if files.views.exists() else {},
+        labels=load_labels(files.labels) if files.labels.exists() else None,
     )
     for split, predictions in run.predictions.items():
         _check_fits(run, split, predictions)
@@ -159,7 +207,24 @@ def _read_config(path: Path) -> dict[str, Any]:
             value = value.get(key) if isinstance(value, dict) else None
         if value is None:
             raise CrossbiasError(f"{path} is damaged: it lacks {name}")
+    if not _declares_figures(config["page"]):
+        raise CrossbiasError(
+            f"{path} is damaged: page must hold figures, a list of stages for each, and curves, "
+            f"a title and a label for each; train the run again"
+        )
     return dict(config)
+
+
+def _declares_figures(page: Any) -> bool:
+    parts = [page.get(part, {}) for part in ("figures", "curves")] if isinstance(page, dict) else []
+    if not parts or not all(isinstance(part, dict) for part in parts):
+        return False
+    figures, curves = (list(part.values()) for part in parts)
+    lists = [each for each in figures + curves if isinstance(each, list)]
+    texts = all(isinstance(text, str) for each in lists for text in each)
+    return (
+        len(lists) == len(figures + curves) and texts and all(len(curve) == 2 for curve in curves)
+    )
 
 
 def _read_log(path: Path) -> tuple[Epoch, ...]:
@@ -184,30 +249,6 @@ def _read_metrics(path: Path) -> dict[str, Metrics]:
     if not set(metrics) - {"train", "validation"}:
         raise CrossbiasError(f"{path} has no test split, only: {', '.join(metrics) or 'nothing'}")
     return metrics
-
-
-def _read_optional(folder: Path) -> dict[str, Any]:
-    """What older runs lack."""
-    metrics, views, labels = (folder / name for name in ("metrics.json", "views.npz", "labels.npz"))
-    splits = read_json(metrics)
-    judged = splits[judged_split(splits) or ""]
-    return {
-        "measures": _measures(judged),
-        "views": load_views(views) if views.exists() else {},
-        "labels": load_labels(labels) if labels.exists() else None,
-    }
-
-
-def _measures(judged: Mapping[str, Any]) -> dict[str, Estimate]:
-    """Numbers with intervals that have no place of their own in the report."""
-    shown = {"overall", "aligned", "conflicting", "unbiased", "worst_group"}
-    return {
-        name: Estimate.from_json(value)
-        for name, value in judged.items()
-        if name not in shown
-        and isinstance(value, dict)
-        and {"value", "low", "high", "n"} <= set(value)
-    }
 
 
 def _check_fits(run: FinishedRun, split: str, predictions: Predictions) -> None:

@@ -1,7 +1,7 @@
 """What a run keeps beside its metrics: predictions, views of the model, labels of its data.
 
-Each is one ``.npz`` file of named arrays, written whole or not at all, and read without running
-anything from it.
+Each is one ``.npz`` file of named arrays. A file is written completely or not at all, and reading
+it runs no code from it.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ _BOUNDARY = ("points", "answers", "limits")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Boundary:
-    """What a model answers in the plane, for inputs of two numbers.
+    """The answers of a model over the plane, for inputs of two numbers.
 
     Args:
         points: ``(m, 2)`` float32, the inputs at ``Views.rows``.
-        answers: ``(s, s)`` int64, the class at each place of a grid, upward and then to the right.
+        answers: ``(s, s)`` int64, the class at each place of a grid; rows go upward.
         limits: ``(4,)`` float32, left, right, lower and upper end of the grid.
     """
 
@@ -36,7 +36,7 @@ class Boundary:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Views:
-    """A look into a model on one split, on the CPU.
+    """Features, maps and decision boundary of a model on one split, on the CPU.
 
     Args:
         rows: ``(m,)`` int64, the rows of the predictions that ``features`` belong to.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,11 @@ class Result:
         for data in judged:
             views = views_of(self.network, data, self._predictions[data.split])
             save_views(folder.views, {data.split: views})
+
+    def _repr_html_(self) -> str:
+        """The metrics of every split, for a notebook."""
+        parts = (f"<h4>{escape(name)}</h4>{m._repr_html_()}" for name, m in self.metrics.items())
+        return "".join(parts) or f"<pre>{escape(repr(self.network))}</pre>"
 
     def finish(self) -> None:
         """Mark the run folder as finished; nothing is written to it afterwards."""

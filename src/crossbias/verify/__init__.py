@@ -1,4 +1,4 @@
-"""How good a model is, group by group, with intervals: from stored predictions alone."""
+"""How good a model is, group by group, with intervals, from its answers alone."""
 
 from crossbias.verify.accuracies import (
     aligned,
@@ -14,6 +14,7 @@ from crossbias.verify.calibration import calibration_by_group, calibration_error
 from crossbias.verify.cells import Alignment, Cells
 from crossbias.verify.corruption import mean_corruption_accuracy, mean_over_corrupted_splits
 from crossbias.verify.counts import count
+from crossbias.verify.from_arrays import verify
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.groups import MIN_SAMPLES, Group, small_group_warning, small_groups
 from crossbias.verify.intervals import (
@@ -73,6 +74,7 @@ __all__ = [
     "small_groups",
     "texture_unbiased",
     "unbiased",
+    "verify",
     "wilson",
     "worst_group",
 ]

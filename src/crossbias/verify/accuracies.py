@@ -1,4 +1,4 @@
-"""The accuracies that are reported of every run, one function of the cells each."""
+"""The accuracies reported for every run, each a function of the cells."""
 
 import numpy as np
 from torch import Tensor
@@ -29,12 +29,12 @@ def unbiased(cells: Cells) -> Estimate:
 
 
 def per_class(cells: Cells) -> tuple[Estimate, ...]:
-    """Accuracy over all samples of each class, its recall."""
+    """Accuracy over all samples of each class: its recall."""
     return tuple(map(wilson, cells.correct.sum(1).tolist(), cells.total.sum(1).tolist()))
 
 
 def class_averaged(cells: Cells) -> Estimate:
-    """Mean over the classes that have samples, each counting the same; scikit-learn's balanced."""
+    """Mean over the classes that have samples, each counting the same: balanced accuracy."""
     return mean_accuracy(cells.correct.sum(1), cells.total.sum(1))
 
 
@@ -49,10 +49,10 @@ def by_group(cells: Cells) -> tuple[Group, ...]:
 
 
 def worst_group(cells: Cells) -> Group:
-    """The group with the lowest accuracy; of equals, the first by class and then bias value.
+    """The group with the lowest accuracy; ties go to the first by class and then bias value.
 
-    Its interval is that of the group by itself: it does not know that the group was picked for
-    being lowest. Where no bias is known, the group has no name and ``NO_SAMPLES``.
+    Its interval is that of the group by itself and ignores that the group was picked for being
+    lowest. If no sample's bias is known, the group has no name and ``NO_SAMPLES``.
     """
     right, known = cells.correct[:, :-1].numpy(), cells.total[:, :-1].numpy()
     if not known.any():

@@ -1,4 +1,4 @@
-"""Intervals by resampling, for numbers that have no formula: each stratum keeps its size."""
+"""Intervals by resampling, for numbers without a formula: each stratum keeps its size."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from crossbias.seeds import seed_for
 from crossbias.verify.intervals import NO_SAMPLES, Estimate
 
 REPLICATES: Final = 1000
-"""Resampled splits; limits at 95 % then vary by a few percent of the interval's width."""
+"""Number of resampled splits; 95% limits then vary by a few percent of the interval's width."""
 
 _CHUNK: Final = 256  # strata resampled at once
 
@@ -18,7 +18,7 @@ Draws = NDArray[np.float64]
 
 
 def generator_of(*purpose: str | int) -> np.random.Generator:
-    """A generator for one number: the same split gives the same interval every time."""
+    """The generator for one purpose: the same split gives the same interval every time."""
     return np.random.default_rng(seed_for(0, "bootstrap", *purpose))
 
 
@@ -26,13 +26,13 @@ def resampled(counts: Counts, generator: np.random.Generator) -> Counts:
     """Splits that might have been drawn instead, as counts.
 
     Args:
-        counts: ``(strata, categories)`` samples of each category in each stratum; every stratum
-            has some.
-        generator: Where the draws come from.
+        counts: ``(strata, categories)`` samples of each category in each stratum; no stratum is
+            empty.
+        generator: Source of the draws.
 
     Returns:
-        ``(REPLICATES, strata, categories)``; each stratum is drawn anew with its own size, so
-        the cost grows with the number of categories and not of samples.
+        ``(REPLICATES, strata, categories)``. Each stratum is drawn anew with its own size, so the
+        cost grows with the number of categories, not of samples.
 
     >>> draws = resampled(np.array([[5, 0], [30, 70]]), generator_of("example"))
     >>> draws.shape, set(draws[:, 0, 0].tolist()), round(draws[:, 1, 0].mean())
@@ -51,18 +51,18 @@ def stratified_mean(
     Args:
         counts: ``(strata, categories)`` samples of each category in each stratum.
         steps: ``(categories,)`` the value of a sample of each category.
-        weights: ``(strata,)`` what each stratum counts; those without samples count nothing.
-        generator: Where the draws come from.
+        weights: ``(strata,)`` weight of each stratum; those without samples count nothing.
+        generator: Source of the draws.
 
     Returns:
-        The mean; ``n`` counts the samples of strata that count.
+        The mean; ``n`` is the number of samples in strata with a weight.
     """
     total = counts.sum(1)
     used = (weights != 0) & (total > 0)
     if not used.any():
         return NO_SAMPLES
     counts, total = counts[used], total[used]
-    scale = weights[used] / total  # of one sample in each stratum
+    scale = weights[used] / total  # weight of one sample in each stratum
     value = float(scale @ (counts @ steps))
     draws = np.zeros(REPLICATES)
     for start in range(0, len(counts), _CHUNK):
@@ -72,14 +72,14 @@ def stratified_mean(
 
 
 def deviations(counts: Counts, generator: np.random.Generator) -> Draws:
-    """How far the shares of categories in resampled splits are from those resampled from.
+    """How far the shares of categories in resampled splits are from the original shares.
 
-    Half a sample is added to every category first: a stratum of one sample, or one that is all
-    right, would otherwise pass as certain.
+    Half a sample is added to every category first. Otherwise a stratum of one sample, or one
+    without an error, would pass as certain.
 
     Args:
         counts: As for ``resampled``.
-        generator: Where the draws come from.
+        generator: Source of the draws.
 
     Returns:
         ``(REPLICATES, strata, categories)`` differences of shares.
@@ -91,19 +91,19 @@ def deviations(counts: Counts, generator: np.random.Generator) -> Draws:
 
 
 def percentile(value: float, draws: Draws, n: int, *, confidence: float = 0.95) -> Estimate:
-    """The limits between which the middle of the draws lies; for means and their differences."""
+    """An interval that holds the middle of the draws; for means and their differences."""
     low, high = np.quantile(draws, _tails(confidence))
     return Estimate(value, min(float(low), value), max(float(high), value), n)
 
 
 def within(value: float, distances: Draws, n: int, *, confidence: float = 0.95) -> Estimate:
-    """All values as near as resampled splits are to their origin; for numbers that noise inflates.
+    """An interval by the distance of resampled splits; for numbers that noise inflates.
 
     The largest of several gaps, or a sum of absolute deviations, is larger in a sample than in
-    truth and larger again in a resample, so that the middle of the draws misses the truth. But
-    such a number f changes by no more than the distance d of two splits, |f(p) - f(q)| <= d(p, q),
-    where d applies f's norm to the difference p - q. So f(sample) is within the usual d of the
-    truth: the interval covers at least as often as it says, and just so often where the truth is 0.
+    truth and larger again in a resample, so the middle of the draws misses the truth. But such a
+    number f changes by no more than the distance d of two splits, |f(p) - f(q)| <= d(p, q), where
+    d applies f's norm to the difference p - q. So f(sample) is within the usual d of the truth.
+    The interval covers at least as often as it states, and exactly as often if the truth is 0.
     """
     radius = float(np.quantile(distances, confidence))
     return Estimate(value, max(0.0, value - radius), min(1.0, value + radius), n)

@@ -13,7 +13,7 @@ from crossbias.verify.groups import MIN_SAMPLES
 from crossbias.verify.intervals import NO_SAMPLES, Estimate
 
 BINS: Final = 15
-"""Of equal width, as in Guo et al. (ICML 2017)."""
+"""Number of bins of equal width, as in Guo et al. (ICML 2017)."""
 
 
 def calibration_error(probabilities: Tensor, targets: Tensor) -> Estimate:
@@ -21,16 +21,16 @@ def calibration_error(probabilities: Tensor, targets: Tensor) -> Estimate:
 
         sum over bins of (samples in the bin / n) |accuracy in the bin - mean confidence in it|
 
-    Confidence is the largest probability. Noise alone makes the error positive, the more so the
-    fewer samples there are; the interval takes that into account, the value does not.
+    Confidence is the largest probability. Noise alone makes the error positive, especially with
+    few samples. The interval takes that into account; the value does not.
 
     Args:
         probabilities: ``(n, classes)``, the model's softmax.
         targets: ``(n,)`` class numbers.
 
     Returns:
-        The error. Its interval resamples how many samples fall into each bin, right and wrong;
-        of fewer than ``MIN_SAMPLES`` samples it is everything from 0 to 1.
+        The error. Its interval comes from resampling how many samples, right and wrong, fall
+        into each bin; with fewer than ``MIN_SAMPLES`` samples it is [0, 1].
     """
     confidence, answers = probabilities.max(1)
     return _error(confidence, answers == targets)
@@ -44,13 +44,13 @@ def calibration_by_group(
     Args:
         probabilities: ``(n, classes)``, the model's softmax.
         targets: ``(n,)`` class numbers.
-        biases: ``(n,)`` bias values, ``UNKNOWN`` where not known: in no group.
+        biases: ``(n,)`` bias values, ``UNKNOWN`` where not known; such samples are in no group.
         num_classes: Number of classes, present or not.
         num_biases: Number of bias values, present or not.
 
     Returns:
-        For each class, for each bias value, the error within the group; ``NO_SAMPLES`` where it
-        is empty.
+        For each class and each bias value, the error within the group; ``NO_SAMPLES`` if it is
+        empty.
     """
     cell = torch.where(biases == UNKNOWN, UNKNOWN, targets * num_biases + biases)
     order = torch.argsort(cell, stable=True)
@@ -75,8 +75,8 @@ def _error(confidence: Tensor, right: Tensor) -> Estimate:
 
 
 def _binned(confidence: Tensor, right: Tensor) -> tuple[Counts, Draws]:
-    """Samples and mean confidence of each bin that has any, wrong and right apart, (bins, 2)."""
-    # A bin holds its upper edge, so that a confidence of 1 is in the last.
+    """Samples and mean confidence of each bin that is not empty, (bins, wrong and right)."""
+    # A bin includes its upper edge, so a confidence of 1 is in the last one.
     place = (confidence.double() * BINS).ceil().long().clamp(1, BINS) - 1
     category = place * 2 + right.long()
     counts = torch.bincount(category, minlength=2 * BINS).view(BINS, 2)
@@ -89,6 +89,6 @@ def _binned(confidence: Tensor, right: Tensor) -> tuple[Counts, Draws]:
 
 def _errors(shares: Draws, means: Draws) -> Draws:
     """The calibration error of each (bins, 2) table of shares of all samples."""
-    # A bin adds |share of right answers - share-weighted confidence|: equation 3 multiplied out.
+    # Each bin adds |share of right answers - share-weighted confidence|: equation 3, expanded.
     errors: Draws = np.abs(shares[:, :, 1] - (shares * means).sum(2)).sum(1)
     return errors

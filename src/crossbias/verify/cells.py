@@ -1,4 +1,4 @@
-"""Cells: the samples and the right answers of each (target, bias) pair, behind every accuracy."""
+"""Cells: samples and right answers of each (target, bias) pair, the basis of every accuracy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from crossbias.types import UNKNOWN
 
 
 class Alignment(NamedTuple):
-    """Which values of an attribute go along with which class, as training data says."""
+    """Which values of an attribute go along with which class in the training data."""
 
     values: tuple[str, ...]
     aligned: Tensor  # (classes, values) bool
 
     def of(self, values: Sequence[str]) -> Tensor:
-        """The table for another split's values; one that was never seen goes along with no class.
+        """The table for the values of another split; a new value goes along with no class.
 
         >>> Alignment(("red", "blue"), torch.eye(2) > 0).of(["blue", "green"]).tolist()
         [[False, False], [True, False]]
@@ -35,13 +35,13 @@ class Cells:
     """How many samples each (target, bias) pair has, and how many answers to them are right.
 
     Args:
-        correct: ``(classes, biases + 1)`` int64 right answers; the last column holds the samples
-            whose bias is not known.
-        total: Samples, in the same shape.
+        correct: ``(classes, biases + 1)`` int64, right answers; the last column holds the
+            samples whose bias is not known.
+        total: Number of samples, in the same shape.
         alignment: ``(classes, biases)`` bool, true where a bias value goes along with a class in
             the training data.
         classes: Names of the classes.
-        biases: Names of the bias values; none where there is no bias attribute.
+        biases: Names of the bias values; empty without a bias attribute.
     """
 
     correct: Tensor
@@ -96,7 +96,7 @@ class Cells:
         classes: Sequence[str],
         values: Sequence[str],
     ) -> "Cells":
-        """The cells of samples on the CPU; needs no memory for who was taken for whom.
+        """The cells of samples on the CPU, without the table of which class was taken for which.
 
         Args:
             targets: ``(n,)`` class numbers.

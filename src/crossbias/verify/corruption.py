@@ -16,18 +16,18 @@ def mean_corruption_accuracy(
 ) -> Estimate:
     """The mean over corruptions of the mean over their severities (Hendrycks & Dietterich 2019).
 
-    This is the accuracy that ReBias reports, one minus the unnormalized corruption error; it is
-    not divided by AlexNet's.
+    This is the accuracy that ReBias reports: one minus the corruption error, which is not
+    divided by AlexNet's.
 
     Args:
-        predictions: The answers to all copies; samples whose corruption or severity is
-            ``UNKNOWN``, such as the clean ones, are left out.
-        corruption: The attribute that says what was done to a sample.
-        severity: The attribute that says how strongly.
+        predictions: The answers to all copies. Samples whose corruption or severity is
+            ``UNKNOWN``, such as clean ones, are left out.
+        corruption: The attribute that names the corruption of a sample.
+        severity: The attribute that gives its severity.
 
     Returns:
         The mean. Its limits are the means of the limits of all (corruption, severity) cells,
-        which hold although the copies show the same pictures.
+        which are valid although the copies show the same pictures.
 
     Raises:
         CrossbiasError: There is no such attribute.
@@ -41,10 +41,10 @@ def mean_corruption_accuracy(
 
 
 def mean_over_corrupted_splits(overall: Mapping[str, Estimate]) -> Estimate:
-    """The same mean where each corruption and severity is a split, ``test-c-CORRUPTION-SEVERITY``.
+    """The same mean where each corruption and severity is a split ``test-c-CORRUPTION-SEVERITY``.
 
     Args:
-        overall: The accuracy of each split; splits of other names are left out.
+        overall: The accuracy on each split; splits with other names are left out.
 
     Returns:
         The mean over corruptions of the mean over severities; ``NO_SAMPLES`` without such splits.

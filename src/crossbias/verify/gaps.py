@@ -1,4 +1,4 @@
-"""Gaps between groups as fairness research has them, for any number of classes."""
+"""Fairness gaps between groups, for any number of classes."""
 
 import numpy as np
 from torch import Tensor
@@ -8,26 +8,26 @@ from crossbias.verify.intervals import NO_SAMPLES, Estimate
 
 
 def demographic_parity_gap(counts: Tensor) -> Estimate:
-    """How much the answers depend on the bias: 0 where they do not.
+    """How much the answers depend on the bias; 0 if they do not.
 
         max over k of (max over b of P(answer k | bias b) - min over b of P(answer k | bias b))
 
-    With two classes it is fairlearn's ``demographic_parity_difference``. A perfect model has a
-    gap too where the bias goes along with the class in the split.
+    With two classes it is fairlearn's ``demographic_parity_difference``. Even a perfect model has
+    a gap if the bias goes along with the class in the split.
 
     Args:
         counts: ``(classes, biases + 1, classes)``, as ``verify.count`` makes them. Samples of
-            unknown bias are left out, and so are bias values without samples.
+            unknown bias and bias values without samples are left out.
 
     Returns:
-        The gap, its interval by resampling the samples of each bias value; ``NO_SAMPLES`` where
-        fewer than two bias values have samples.
+        The gap, with an interval from resampling the samples of each bias value; ``NO_SAMPLES``
+        if fewer than two bias values have samples.
     """
     return _gap(counts[:, :-1].sum(0, keepdim=True), "demographic parity")
 
 
 def equalized_odds_gap(counts: Tensor) -> Estimate:
-    """How much the answers to a class depend on the bias: 0 where they do not.
+    """How much the answers to a class depend on the bias; 0 if they do not.
 
         max over y, k of (max over b of P(k | y, b) - min over b of P(k | y, b))
 
@@ -35,10 +35,10 @@ def equalized_odds_gap(counts: Tensor) -> Estimate:
     between true and between false positive rates. A perfect model has none.
 
     Args:
-        counts: As for ``demographic_parity_gap``. A group without samples is left out.
+        counts: As for ``demographic_parity_gap``. Groups without samples are left out.
 
     Returns:
-        The gap, its interval by resampling the samples of each group; ``NO_SAMPLES`` where no
+        The gap, with an interval from resampling the samples of each group; ``NO_SAMPLES`` if no
         class has samples of two bias values.
     """
     return _gap(counts[:, :-1], "equalized odds")
@@ -55,7 +55,7 @@ def _gap(counts: Tensor, purpose: str) -> Estimate:
         given = present[:, present.any(0)]  # answers never given have no gap
         rates = given / given.sum(1, keepdims=True)
         value = max(value, float(_largest_range(rates[None])[0]))
-        # The range is a norm of differences between bias values, as ``within`` needs it.
+        # The range is a norm of differences between bias values, as ``within`` requires.
         distances = np.maximum(distances, _largest_range(deviations(given, generator)))
         used += int(given.sum())
     return within(value, distances, used) if used else NO_SAMPLES

@@ -1,13 +1,16 @@
-"""A group, (target, bias), and how well a model does on it."""
+"""Groups, the samples of one class and one bias value, and the accuracy on each."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from crossbias.verify.intervals import Estimate
 
+MIN_SAMPLES: Final = 12
+"""With fewer samples, a 95% interval can be wider than half of all possible accuracies."""
+
 
 class Group(NamedTuple):
-    """The samples of one class and one bias value, by name, and the accuracy on them."""
+    """One class and one bias value, by name, and the accuracy on their samples."""
 
     target: str
     bias: str
@@ -23,17 +26,13 @@ class Group(NamedTuple):
         return cls(value["target"], value["bias"], Estimate.from_json(value))
 
 
-MIN_SAMPLES: Final = 12
-"""Of fewer samples, a 95 % interval can be wider than half of all possible accuracies."""
-
-
 def small_groups(groups: Sequence[Group]) -> tuple[Group, ...]:
     """The groups that have samples, but fewer than ``MIN_SAMPLES``."""
     return tuple(group for group in groups if 0 < group.accuracy.n < MIN_SAMPLES)
 
 
 def small_group_warning(groups: Sequence[Group]) -> str | None:
-    """What to know before reading numbers about these groups; None where all are large enough."""
+    """What to know before reading numbers about these groups; None if all are large enough."""
     small, present = small_groups(groups), sum(group.accuracy.n > 0 for group in groups)
     if not small:
         return None

@@ -1,4 +1,4 @@
-"""Accuracies with their intervals: of one proportion, and of a mean of proportions."""
+"""Estimates with intervals: a proportion, and means of proportions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 
 class Estimate(NamedTuple):
-    """A number estimated from ``n`` samples, mostly a proportion, with its interval's limits.
+    """A number estimated from ``n`` samples, usually a proportion, with the limits of its interval.
 
-    Where there are no samples, ``n`` is 0 and the three numbers are NaN; in JSON, null.
+    Without samples, ``n`` is 0 and the three numbers are NaN, which JSON files hold as null.
     """
 
     value: float
@@ -19,30 +19,30 @@ class Estimate(NamedTuple):
     n: int
 
     def to_json(self) -> dict[str, float | int | None]:
-        """The estimate as JSON has it, which has no NaN."""
+        """The estimate as a JSON object, null for NaN."""
         if not self.n:
             return {"value": None, "low": None, "high": None, "n": 0}
         return {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Estimate":
-        """The estimate that ``to_json`` wrote, among whatever else the object holds."""
+        """The estimate that ``to_json`` wrote; other keys of the object are ignored."""
         if not value["n"]:
             return NO_SAMPLES
         return cls(float(value["value"]), float(value["low"]), float(value["high"]), value["n"])
 
 
 NO_SAMPLES: Final = Estimate(math.nan, math.nan, math.nan, 0)
-"""What an empty group's accuracy is: not a number, and the same object every time."""
+"""The accuracy of an empty group: not a number, and always this object."""
 
 
 def wilson(correct: int, total: int, *, confidence: float = 0.95) -> Estimate:
-    """A proportion with Wilson's score interval (1927), which is sound at 0 and 100 % too.
+    """A proportion with Wilson's score interval (1927), which is valid at 0% and 100% too.
 
     Args:
-        correct: How many of the samples are right.
-        total: How many samples there are; none gives ``NO_SAMPLES``.
-        confidence: The coverage asked of the interval.
+        correct: Number of right samples.
+        total: Number of samples; 0 gives ``NO_SAMPLES``.
+        confidence: Coverage of the interval.
 
     >>> estimate = wilson(8, 10)
     >>> f"{estimate.value:.2f} ({estimate.low:.3f} to {estimate.high:.3f})"
@@ -60,25 +60,25 @@ def mean_of_groups(
 ) -> Estimate:
     """The unweighted mean of the groups' proportions; groups without samples are left out.
 
-    Its limits are Wilson's, at the effective number of samples: the number that one proportion
-    of this size would need to vary as little as the mean does. This is how survey statistics
-    treats a weighted proportion (Korn & Graubard 1998; Franco et al. 2019). With q the groups'
+    Its limits are Wilson's, at the effective number of samples: the number at which a single
+    proportion of this size varies as much as the mean does. Survey statistics treats weighted
+    proportions in this way (Korn & Graubard 1998; Franco et al. 2019). Let q be the groups'
     proportions after adding half a hit and half a miss, so that a group that is all right or all
-    wrong still counts as uncertain, and m the number of groups,
+    wrong still counts as uncertain, and m the number of groups. Then
 
         n_effective = mean(q) (1 - mean(q)) / (sum q (1 - q) / n / m²).
 
-    For one group, or equal groups with equal proportions, it is Wilson's interval of the pool.
-    Adding up squared Wilson distances (MOVER) is not used: with the usual hundred groups its
-    skew does not average out, and at 99 % accuracy a 95 % interval covers 86 %.
+    For one group, or equal groups with equal proportions, this is Wilson's interval of the pool.
+    The sum of squared Wilson distances (MOVER) is not used: with the usual hundred groups its
+    skew does not average out, and at 99% accuracy a 95% interval covers only 86%.
 
     Args:
-        correct: How many samples of each group are right.
-        total: How many samples each group has.
-        confidence: The coverage asked of the interval.
+        correct: Number of right samples in each group.
+        total: Number of samples in each group.
+        confidence: Coverage of the interval.
 
     Returns:
-        The mean with its interval; ``n`` counts the samples of all groups.
+        The mean with its interval; ``n`` is the number of samples in all groups.
 
     >>> estimate = mean_of_groups([50, 0, 10], [50, 0, 20])
     >>> estimate.value, estimate.n, round(estimate.low, 3), round(estimate.high, 3)
@@ -98,8 +98,8 @@ def mean_of_groups(
 def mean_of_dependent(estimates: Sequence[Estimate]) -> Estimate:
     """The mean of estimates whose samples may be the same or depend on each other.
 
-    Its limits are the means of theirs: the standard deviation of a mean is never more than the
-    mean of the standard deviations, however the estimates depend. For independent ones, use
+    Its limits are the means of their limits: however the estimates depend, the standard deviation
+    of their mean is at most the mean of their standard deviations. For independent estimates use
     ``mean_of_groups``, which is narrower. Estimates without samples are left out.
 
     >>> mean_of_dependent([Estimate(0.5, 0.25, 0.75, 10), Estimate(1.0, 0.75, 1.0, 10), NO_SAMPLES])
@@ -115,11 +115,11 @@ def mean_of_dependent(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def _limits(value: float, n: float, confidence: float) -> tuple[float, float]:
-    """Wilson's limits of a proportion seen in ``n`` samples, which need not be a whole number."""
-    z = _normal_quantile((1 + confidence) / 2)  # 1.96 for 95 %
+    """Wilson's limits of a proportion in ``n`` samples, which need not be a whole number."""
+    z = _normal_quantile((1 + confidence) / 2)  # 1.96 for 95%
     center = (value + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z * math.sqrt(value * (1 - value) / n + (z / (2 * n)) ** 2) / (1 + z**2 / n)
-    # The limits touch 0 and 1 exactly where the proportion does; rounding would miss them.
+    # The limits are exactly 0 or 1 where the proportion is; rounding would miss that.
     return 0.0 if value == 0 else center - half, 1.0 if value == 1 else center + half
 
 

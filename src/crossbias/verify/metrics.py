@@ -1,47 +1,62 @@
-"""Metrics: what is reported of one split, every number with its interval."""
+"""Metrics: everything reported about a model on one split, each number with its interval."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
+from crossbias import formatting
 from crossbias.errors import CrossbiasError
 from crossbias.verify import accuracies
+from crossbias.verify.calibration import calibration_by_group, calibration_error
 from crossbias.verify.cells import Cells
+from crossbias.verify.counts import count
+from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.groups import Group, small_group_warning
 from crossbias.verify.intervals import Estimate
+
+MOST_RATES: Final = 200_000
+"""Gaps are left out where there are more rates than this: the largest of them would be noise."""
+
+MOST_GROUPS: Final = 500
+"""Calibration by group is left out where there are more groups than this."""
+
+_NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
+_RELIABILITY: Final = ("calibration", "demographic_parity", "equalized_odds")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """Accuracies of one model on one split, with 95 % intervals.
+    """Accuracies of one model on one split, with 95% intervals.
 
-    What needs bias labels is None where no sample of the split has one. A part of the split
-    that is empty has the accuracy ``NO_SAMPLES``.
+    Numbers that need bias labels are None where no sample of the split has one. A part of the
+    split without samples has the accuracy ``NO_SAMPLES``.
 
     Args:
-        overall: Of all samples, whether their bias is known or not.
-        aligned: Of the samples in aligned groups.
-        conflicting: Of the samples in the other groups.
+        overall: Accuracy on all samples, whether their bias is known or not.
+        aligned: Accuracy on the samples of aligned groups; None where nobody knows which groups
+            are aligned.
+        conflicting: Accuracy on the samples of all other groups; None in the same case.
         unbiased: Mean over the groups that have samples, each counting the same.
-        worst_group: The group with the lowest accuracy among those with samples; of equals, the
-            first by class and then bias value. Its interval is that of the group by itself: it
-            does not know that the group was picked for being lowest.
-        per_class: Of all samples of each class.
+        worst_group: The group with the lowest accuracy among those with samples; ties go to the
+            first by class and then bias value. Its interval ignores that the group was picked for
+            being lowest.
+        per_class: Accuracy on all samples of each class.
         groups: Every (class, bias value) pair, empty ones too, class by class.
         classes: Names of the classes.
         biases: Names of the bias values.
-        aligned_groups: For each class, for each bias value, whether the group is aligned.
-        class_averaged: Mean over the classes that have samples, each counting the same; None in
-            files that were written before it existed.
-        calibration: The expected calibration error over all samples; None where only answers
-            were counted and no probabilities stored.
-        group_calibration: That of each group, in the order of ``groups``; empty likewise, and
-            where there are too many groups.
-        demographic_parity: The demographic-parity gap between bias values; None likewise.
-        equalized_odds: The equalized-odds gap between bias values; None likewise.
+        aligned_groups: For each class and each bias value, whether the group is aligned; empty
+            where nobody knows.
+        class_averaged: Mean over the classes that have samples, each counting the same.
+        calibration: The expected calibration error over all samples; None without probabilities.
+        group_calibration: The same for each group, in the order of ``groups``; empty without
+            probabilities or with too many groups.
+        demographic_parity: The demographic-parity gap between bias values; None where only counts
+            were kept or there are too many groups.
+        equalized_odds: The equalized-odds gap between bias values; None in the same cases.
         attributes: For each attribute of the data that is not the bias, the metrics with respect
             to it, which have no further attributes.
     """
@@ -56,12 +71,56 @@ class Metrics:
     classes: tuple[str, ...]
     biases: tuple[str, ...]
     aligned_groups: tuple[tuple[bool, ...], ...]
-    class_averaged: Estimate | None = None
+    class_averaged: Estimate
     calibration: Estimate | None = None
     group_calibration: tuple[Estimate, ...] = ()
     demographic_parity: Estimate | None = None
     equalized_odds: Estimate | None = None
     attributes: Mapping[str, "Metrics"] = field(default_factory=dict)
+
+    @classmethod
+    def from_answers(
+        cls,
+        targets: Tensor,
+        biases: Tensor,
+        answers: Tensor,
+        *,
+        probabilities: Tensor | None = None,
+        alignment: Tensor | None,
+        classes: Sequence[str],
+        values: Sequence[str],
+    ) -> "Metrics":
+        """Everything that can be said about answers to samples, on the CPU.
+
+        Args:
+            targets: ``(n,)`` class numbers.
+            biases: ``(n,)`` bias values, ``UNKNOWN`` where not known.
+            answers: ``(n,)`` predicted class numbers.
+            probabilities: ``(n, classes)`` probabilities behind the answers; calibration needs
+                them.
+            alignment: ``(classes, values)`` bool, true where a bias value goes along with a
+                class; None where nobody knows.
+            classes: Names of the classes.
+            values: Names of the bias values; none where there is no bias attribute.
+        """
+        sizes = {"num_classes": len(classes), "num_biases": len(values)}
+        table = torch.zeros(*sizes.values()) > 0 if alignment is None else alignment
+        cells = Cells.from_answers(
+            targets, biases, answers, alignment=table, classes=classes, values=values
+        )
+        found: dict[str, Any] = {}
+        if alignment is None:
+            found |= {"aligned": None, "conflicting": None, "aligned_groups": ()}
+        if cells.labeled and len(classes) ** 2 * len(values) <= MOST_RATES:
+            counts = count(targets, biases, answers, **sizes)
+            found["demographic_parity"] = demographic_parity_gap(counts)
+            found["equalized_odds"] = equalized_odds_gap(counts)
+        if probabilities is not None:
+            found["calibration"] = calibration_error(probabilities, targets)
+            if cells.labeled and len(classes) * len(values) <= MOST_GROUPS:
+                by_group = calibration_by_group(probabilities, targets, biases, **sizes)
+                found["group_calibration"] = tuple(error for row in by_group for error in row)
+        return replace(cls.from_cells(cells), **found)
 
     @classmethod
     def from_counts(
@@ -105,19 +164,23 @@ class Metrics:
 
     @property
     def cells(self) -> Cells:
-        """The samples and right answers that the accuracies were computed from."""
+        """The samples and right answers behind the accuracies.
+
+        No group is marked as aligned where nobody knows which ones are.
+        """
         shape = (len(self.classes), len(self.biases))
         total, correct = (part.view(shape) for part in _counted([g.accuracy for g in self.groups]))
         of_class = [part[:, None] for part in _counted(self.per_class)]
-        # What a class has beyond its groups are the samples of unknown bias.
+        # The samples of a class that are in none of its groups have an unknown bias.
         rest = [
             whole - part.sum(1, keepdim=True)
             for whole, part in zip(of_class, (total, correct), strict=True)
         ]
+        known = torch.tensor(self.aligned_groups, dtype=torch.bool)
         return Cells(
             correct=torch.cat([correct, rest[1]], dim=1),
             total=torch.cat([total, rest[0]], dim=1),
-            alignment=torch.tensor(self.aligned_groups, dtype=torch.bool).view(shape),
+            alignment=known.view(shape) if self.aligned_groups else torch.zeros(shape) > 0,
             classes=self.classes,
             biases=self.biases,
         )
@@ -128,26 +191,77 @@ class Metrics:
         return small_group_warning(self.groups)
 
     def summary(self) -> dict[str, float]:
-        """The accuracies as plain numbers; those that need bias labels only where there are any."""
+        """The accuracies that exist, as plain numbers by name."""
+        worst = self.worst_group
         named = {
             "accuracy": self.overall,
-            **{name: getattr(self, name) for name in NEED_LABELS},
+            **{name: getattr(self, name) for name in _NEED_LABELS},
+            "worst_group": worst and worst.accuracy,
         }
-        named["worst_group"] = self.worst_group and self.worst_group.accuracy
         return {name: part.value for name, part in named.items() if part is not None and part.n}
 
     def to_json(self) -> dict[str, Any]:
-        """The metrics as a JSON object; ``from_json`` restores them exactly."""
-        return _written(self)
+        """The metrics as a JSON object, null where a number does not exist."""
+        return {
+            "overall": self.overall.to_json(),
+            **self._estimates(_NEED_LABELS),
+            "worst_group": self.worst_group and self.worst_group.to_json(),
+            "per_class": [
+                {"target": name, **accuracy.to_json()}
+                for name, accuracy in zip(self.classes, self.per_class, strict=True)
+            ],
+            "groups": [group.to_json() for group in self.groups],
+            "classes": list(self.classes),
+            "biases": list(self.biases),
+            "aligned_groups": [list(row) for row in self.aligned_groups],
+            "class_averaged": self.class_averaged.to_json(),
+            **self._estimates(_RELIABILITY),
+            "group_calibration": [error.to_json() for error in self.group_calibration],
+            "attributes": {name: each.to_json() for name, each in self.attributes.items()},
+        }
+
+    def _estimates(self, names: tuple[str, ...]) -> dict[str, Any]:
+        found: dict[str, Estimate | None] = {name: getattr(self, name) for name in names}
+        return {name: estimate and estimate.to_json() for name, estimate in found.items()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Metrics":
-        """The metrics of a JSON object that ``to_json`` made.
+        """The metrics of a JSON object that ``to_json`` made, exactly.
 
         Raises:
             CrossbiasError: The object is not one that ``to_json`` made.
         """
-        return _read(cls, value)
+        try:
+            metrics = cls(**_parts(cls, value))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CrossbiasError(f"these are not metrics of a split: {error!r}") from error
+        rows, columns = len(metrics.classes), len(metrics.biases)
+        widths = [len(row) for row in metrics.aligned_groups]
+        sizes = (len(metrics.per_class), len(metrics.groups))
+        if sizes != (rows, rows * columns) or widths not in ([columns] * rows, []):
+            raise CrossbiasError("these are not metrics of a split: its tables differ in size")
+        return metrics
+
+    def _repr_html_(self) -> str:
+        """The accuracies as a small table, which a notebook shows."""
+        worst = self.worst_group
+        named = {"overall": self.overall}
+        named |= {name: getattr(self, name) for name in _NEED_LABELS}
+        if worst is not None:
+            named[f"worst group ({worst.target}, {worst.bias})"] = worst.accuracy
+        rows = [_html_row(name, part) for name, part in named.items() if part is not None]
+        titles = "<th></th><th>accuracy</th><th>95% interval</th><th>samples</th>"
+        return f"<table><tr>{titles}</tr>{''.join(rows)}</table>"
+
+
+def judged_split(splits: Iterable[str]) -> str | None:
+    """``test``, or else the first split used neither to train nor to choose; None without one.
+
+    >>> judged_split(["train", "validation", "unseen", "test"]), judged_split(["validation"])
+    ('test', None)
+    """
+    judged = [split for split in splits if split not in ("train", "validation")]
+    return "test" if "test" in judged else next(iter(judged), None)
 
 
 def _counted(estimates: Sequence[Estimate]) -> tuple[Tensor, Tensor]:
@@ -157,80 +271,26 @@ def _counted(estimates: Sequence[Estimate]) -> tuple[Tensor, Tensor]:
     return total, torch.tensor(correct, dtype=torch.int64)
 
 
-NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
-"""Accuracies that are None where no sample has a bias label."""
-
-_ADDED: Final = ("class_averaged", "calibration", "demographic_parity", "equalized_odds")
-"""Estimates that files written by version 0.1.0 lack."""
-
-
-def _written(metrics: Metrics) -> dict[str, Any]:
-    """The object; what does not exist is null."""
-    worst = metrics.worst_group
-    return {
-        "overall": metrics.overall.to_json(),
-        **_estimates(metrics, NEED_LABELS),
-        "worst_group": worst.to_json() if worst else None,
-        "per_class": [
-            {"target": name, **accuracy.to_json()}
-            for name, accuracy in zip(metrics.classes, metrics.per_class, strict=True)
-        ],
-        "groups": [group.to_json() for group in metrics.groups],
-        "classes": list(metrics.classes),
-        "biases": list(metrics.biases),
-        "aligned_groups": [list(row) for row in metrics.aligned_groups],
-        **_estimates(metrics, _ADDED),
-        "group_calibration": [error.to_json() for error in metrics.group_calibration],
-        "attributes": {name: _written(each) for name, each in metrics.attributes.items()},
-    }
-
-
-def _read(kind: type[Metrics], value: Mapping[str, Any]) -> Metrics:
-    """The metrics of an object that ``_written`` made.
-
-    Raises:
-        CrossbiasError: The object is another one.
-    """
-    try:
-        metrics = kind(**_parts(kind, value))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CrossbiasError(f"these are not metrics of a split: {error!r}") from error
-    rows, columns = len(metrics.classes), len(metrics.biases)
-    widths = [len(row) for row in metrics.aligned_groups]
-    sizes = (len(metrics.per_class), len(metrics.groups), widths)
-    if sizes != (rows, rows * columns, [columns] * rows):
-        raise CrossbiasError("these are not metrics of a split: its tables differ in size")
-    return metrics
-
-
-def _estimates(metrics: Metrics, names: tuple[str, ...]) -> dict[str, Any]:
-    found: dict[str, Estimate | None] = {name: getattr(metrics, name) for name in names}
-    return {name: estimate.to_json() if estimate else None for name, estimate in found.items()}
-
-
 def _parts(kind: type[Metrics], value: Mapping[str, Any]) -> dict[str, Any]:
+    """The constructor's arguments, from what ``Metrics.to_json`` made."""
+    optional = {name: value[name] for name in (*_NEED_LABELS, *_RELIABILITY)}
+    worst = value["worst_group"]
     return {
         "overall": Estimate.from_json(value["overall"]),
-        **{name: value[name] and Estimate.from_json(value[name]) for name in NEED_LABELS},
-        "worst_group": value["worst_group"] and Group.from_json(value["worst_group"]),
+        **{n: None if part is None else Estimate.from_json(part) for n, part in optional.items()},
+        "worst_group": None if worst is None else Group.from_json(worst),
         "per_class": tuple(map(Estimate.from_json, value["per_class"])),
         "groups": tuple(map(Group.from_json, value["groups"])),
         "classes": tuple(value["classes"]),
         "biases": tuple(value["biases"]),
         "aligned_groups": tuple(map(tuple, value["aligned_groups"])),
-        **{name: value.get(name) and Estimate.from_json(value[name]) for name in _ADDED},
-        "group_calibration": tuple(map(Estimate.from_json, value.get("group_calibration", ()))),
-        "attributes": {
-            name: _read(kind, part) for name, part in value.get("attributes", {}).items()
-        },
+        "class_averaged": Estimate.from_json(value["class_averaged"]),
+        "group_calibration": tuple(map(Estimate.from_json, value["group_calibration"])),
+        "attributes": {n: kind.from_json(part) for n, part in value["attributes"].items()},
     }
 
 
-def judged_split(splits: Iterable[str]) -> str | None:
-    """``test``, or else the first that is neither trained on nor chosen by; None without one.
-
-    >>> judged_split(["train", "validation", "unseen", "test"]), judged_split(["validation"])
-    ('test', None)
-    """
-    judged = [split for split in splits if split not in ("train", "validation")]
-    return "test" if "test" in judged else next(iter(judged), None)
+def _html_row(name: str, part: Estimate) -> str:
+    limits = formatting.percent_range(part.low, part.high) if part.n else formatting.DASH
+    cells = (formatting.percent(part.value), limits, formatting.count(part.n))
+    return f"<tr><th>{escape(name)}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"

@@ -1,4 +1,4 @@
-"""Two models on the same samples: what differs, and whether it is more than chance."""
+"""Two models on the same samples: how they differ, and whether it is more than chance."""
 
 from typing import NamedTuple
 
@@ -14,13 +14,13 @@ from crossbias.verify.predictions import Predictions
 class McNemar(NamedTuple):
     """The samples on which two models differ, and the exact test of whether that is chance."""
 
-    only_first: int  # samples that only the first answers rightly
+    only_first: int  # samples that only the first model answers correctly
     only_second: int
     p: float  # two-sided
 
 
 def check_same_samples(first: Predictions, second: Predictions) -> None:
-    """Refuse predictions for different samples, or in another order.
+    """Refuse predictions for different samples or in a different order.
 
     Raises:
         CrossbiasError: They cannot be compared sample by sample.
@@ -33,24 +33,22 @@ def check_same_samples(first: Predictions, second: Predictions) -> None:
 
 
 def mcnemar(first: Tensor, second: Tensor) -> McNemar:
-    """McNemar's exact test (1947): under chance, each difference is the toss of a coin.
+    """McNemar's exact test (1947): if models are equal, each difference is the toss of a coin.
 
     Args:
         first: ``(n,)`` bool, whether the first model is right on each sample.
-        second: The same of the second model.
+        second: The same for the second model.
 
     >>> import torch
     >>> first, second = torch.ones(10) > 0, torch.arange(10) > 5
     >>> mcnemar(first, second)
     McNemar(only_first=6, only_second=0, p=0.03125)
     """
+    from scipy.special import bdtr
+
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
-    tosses, fewer = only_first + only_second, min(only_first, only_second)
-    ways = term = 1
-    for k in range(1, fewer + 1):
-        term = term * (tosses - k + 1) // k  # the binomial coefficient, exactly
-        ways += term
-    return McNemar(only_first, only_second, min(1.0, 2 * ways / 2**tosses))
+    tail = float(bdtr(min(only_first, only_second), only_first + only_second, 0.5))
+    return McNemar(only_first, only_second, min(1.0, 2 * tail))
 
 
 def paired_difference(first: Tensor, second: Tensor, *, cell: Tensor, weights: Tensor) -> Estimate:
@@ -58,18 +56,18 @@ def paired_difference(first: Tensor, second: Tensor, *, cell: Tensor, weights: T
 
         sum over cells c of weights[c] * mean over the samples of c of (second - first)
 
-    Its limits are those of the paired, stratified bootstrap: samples are drawn anew within each
-    cell, with both models' answers to them.
+    The interval comes from the paired, stratified bootstrap: samples are drawn anew within each
+    cell, together with both models' answers to them.
 
     Args:
         first: ``(n,)`` float, how often the first model is right on each sample: 0 or 1, or the
             mean over several trainings.
-        second: The same of the second model.
+        second: The same for the second model.
         cell: ``(n,)`` int64, the cell of each sample.
-        weights: ``(cells,)`` float, what each cell counts; cells without samples count nothing.
+        weights: ``(cells,)`` float, weight of each cell; cells without samples count nothing.
 
     Returns:
-        The difference, between -1 and 1; ``n`` counts the samples of cells that count.
+        The difference, between -1 and 1; ``n`` is the number of samples in cells with a weight.
     """
     counts, steps = _tabulated(second.double() - first.double(), cell, len(weights))
     return stratified_mean(counts, steps, weights.double().numpy(), generator_of("paired"))

@@ -1,8 +1,7 @@
-"""Predictions: what a model answered, stored once, so that every number can be computed again."""
+"""Predictions: the answers of a model, kept so that every number can be computed again."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -10,17 +9,8 @@ from torch import Tensor
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest
 from crossbias.types import UNKNOWN
-from crossbias.verify.calibration import calibration_by_group, calibration_error
 from crossbias.verify.cells import Cells
-from crossbias.verify.counts import count
-from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.metrics import Metrics
-
-MOST_RATES: Final = 200_000
-"""Gaps are left out where there are more rates than this: the largest of them would be noise."""
-
-MOST_GROUPS: Final = 500
-"""Calibration by group is left out where there are more groups."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -32,7 +22,7 @@ class Predictions:
         target: ``(n,)`` int64 class numbers.
         probabilities: ``(n, classes)`` float32, the model's softmax.
         attributes: For each name, ``(n,)`` int64 value numbers, ``UNKNOWN`` where not known.
-        pictures: ``(k, C, H, W)`` uint8, some of the inputs, for people to look at.
+        pictures: ``(k, C, H, W)`` uint8, some of the inputs, to show to people.
         picture_rows: ``(k,)`` int64, the row of each picture in the tensors above.
     """
 
@@ -60,27 +50,35 @@ class Predictions:
         return self.probabilities.argmax(1)
 
     def metrics(
-        self, *, bias: str | None, alignment: Tensor, classes: Sequence[str], values: Sequence[str]
+        self,
+        *,
+        bias: str | None,
+        alignment: Tensor | None,
+        classes: Sequence[str],
+        values: Sequence[str],
     ) -> Metrics:
         """The metrics with respect to one attribute.
 
         Args:
             bias: The attribute; None for the metrics that need no bias.
             alignment: ``(classes, values)`` bool, true where a value goes along with a class in
-                the training data; an unbiased split's own counts do not tell.
+                the training data, since the counts of an unbiased split do not show it; None
+                where nobody knows.
             classes: Names of the classes.
             values: Names of the attribute's values; none where ``bias`` is None.
 
         Raises:
             CrossbiasError: There is no such attribute.
         """
-        cells = self.cells(bias=bias, alignment=alignment, classes=classes, values=values)
-        return replace(Metrics.from_cells(cells), **self._reliability(bias, cells))
+        return Metrics.from_answers(
+            *(self.target, self.attribute(bias), self.answers),
+            probabilities=self.probabilities, alignment=alignment, classes=classes, values=values,
+        )  # fmt: skip
 
     def cells(
         self, *, bias: str | None, alignment: Tensor, classes: Sequence[str], values: Sequence[str]
     ) -> Cells:
-        """The samples and right answers of each (class, value) pair; arguments as ``metrics``."""
+        """Samples and right answers of each (class, value) pair; arguments as for ``metrics``."""
         return Cells.from_answers(
             *(self.target, self.attribute(bias), self.answers),
             alignment=alignment, classes=classes, values=values,
@@ -100,18 +98,3 @@ class Predictions:
                 f"their attributes are: {', '.join(self.attributes) or 'none'}"
             )
         return self.attributes[name]
-
-    def _reliability(self, bias: str | None, cells: Cells) -> dict[str, Any]:
-        """What the cells do not tell: calibration, and gaps between the bias values' answers."""
-        biases = self.attribute(bias)
-        sizes = {"num_classes": len(cells.classes), "num_biases": len(cells.biases)}
-        groups = len(cells.classes) * len(cells.biases)
-        found: dict[str, Any] = {"calibration": calibration_error(self.probabilities, self.target)}
-        if cells.labeled and groups <= MOST_GROUPS:
-            by_group = calibration_by_group(self.probabilities, self.target, biases, **sizes)
-            found["group_calibration"] = tuple(error for row in by_group for error in row)
-        if cells.labeled and groups * len(cells.classes) <= MOST_RATES:
-            counts = count(self.target, biases, self.answers, **sizes)
-            found["demographic_parity"] = demographic_parity_gap(counts)
-            found["equalized_odds"] = equalized_odds_gap(counts)
-        return found

@@ -1,4 +1,4 @@
-"""The numbers of the papers' tables, as each paper defines them."""
+"""The accuracies in the papers' tables, as each paper defines them."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -9,24 +9,24 @@ from crossbias.verify.cells import Cells
 from crossbias.verify.intervals import NO_SAMPLES, Estimate, mean_of_dependent
 
 POPULATION: Final = {"paper": 11, "released": 10}
-"""Fewest samples of a (class, cluster) cell that ReBias counts: the paper says more than 10."""
+"""Smallest (class, cluster) cell that ReBias counts, in samples; the paper says more than 10."""
 
 
 def majority(cells: Cells) -> Estimate:
-    """PGD's M: the samples whose bias goes along with their class, each counting the same."""
+    """PGD's M: accuracy over the samples whose bias goes along with their class."""
     return aligned(cells)
 
 
 def minority(cells: Cells) -> Estimate:
-    """PGD's m: the samples whose bias conflicts with their class, each counting the same."""
+    """PGD's m: accuracy over the samples whose bias conflicts with their class."""
     return conflicting(cells)
 
 
 def biased(cells: Cells) -> Estimate:
     """ReBias's biased accuracy: the mean of the aligned cells, the diagonal of its Figure 3.
 
-    ``unbiased`` is the mean of all cells. On a split where the bias always goes along with the
-    class, as the release's biased test set, it is the class-averaged accuracy.
+    ``unbiased`` is the mean of all cells. On a split in which the bias always goes along with the
+    class, such as the biased test set of the release, this is the class-averaged accuracy.
     """
     return mean_accuracy(
         cells.correct[:, :-1][cells.alignment], cells.total[:, :-1][cells.alignment]
@@ -34,7 +34,7 @@ def biased(cells: Cells) -> Estimate:
 
 
 def populated(cells: Cells, *, at_least: int) -> Estimate:
-    """Mean of the cells with at least so many samples; ``NO_SAMPLES`` where no cell has them."""
+    """Mean of the cells with at least this many samples; ``NO_SAMPLES`` if there is none."""
     right, known = cells.correct[:, :-1], cells.total[:, :-1]
     kept = known >= at_least
     return mean_accuracy(right[kept], known[kept])
@@ -43,15 +43,15 @@ def populated(cells: Cells, *, at_least: int) -> Estimate:
 def texture_unbiased(
     clusterings: Sequence[Cells], *, variant: Literal["paper", "released"] = "paper"
 ) -> Estimate:
-    """ReBias's unbiased accuracy on ImageNet: the populated cells' mean, over clusterings.
+    """ReBias's unbiased accuracy on ImageNet: the mean of populated cells, over clusterings.
 
     Args:
         clusterings: The cells of the same samples under each clustering; the paper has three.
-        variant: ``paper`` counts cells of more than 10 samples, ``released`` those of 10 too.
+        variant: ``paper`` counts cells of more than 10 samples, ``released`` also those of 10.
 
     Returns:
-        The mean over the clusterings. Its limits are the means of theirs, which hold although
-        the clusterings share their samples; ``n`` is that of the clustering that counts fewest.
+        The mean over the clusterings. Its limits are the means of their limits, which are valid
+        although the clusterings share their samples; ``n`` is the smallest of theirs.
 
     Raises:
         CrossbiasError: There is no clustering.

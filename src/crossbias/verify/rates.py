@@ -1,4 +1,4 @@
-"""True positive and true negative rates where there are two classes, for each bias value."""
+"""True positive and true negative rates for each bias value, with two classes."""
 
 from typing import NamedTuple
 
@@ -8,18 +8,18 @@ from crossbias.verify.intervals import NO_SAMPLES, Estimate, mean_of_groups, wil
 
 
 class Rates(NamedTuple):
-    """How a model does on the samples of one source, as in EnD's Table 5."""
+    """How well a model does on the samples of one source, as in EnD's Table 5."""
 
     source: str
-    true_positive: Estimate  # of the positive samples, how many are found; sensitivity
-    true_negative: Estimate  # of the negative samples, how many are cleared; specificity
-    balanced: Estimate  # the mean of the two; NO_SAMPLES where the source lacks one of the classes
+    true_positive: Estimate  # share of the positive samples that are found: sensitivity
+    true_negative: Estimate  # share of the negative samples that are cleared: specificity
+    balanced: Estimate  # the mean of the two; NO_SAMPLES if the source lacks one of the classes
 
 
 def rates_by_source(cells: Cells, *, positive: int = 1) -> tuple[Rates, ...]:
     """The rates of each bias value, such as the hospital an X-ray comes from.
 
-    A model that recognizes the source has a high true positive rate where most samples are
+    A model that answers by the source has a high true positive rate where most samples are
     positive, and a high true negative rate where most are negative.
 
     Args:

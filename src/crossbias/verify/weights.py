@@ -1,4 +1,4 @@
-"""What each cell counts in an accuracy: the accuracies that are weighted means of the cells."""
+"""The weight of each cell in an accuracy that is a weighted mean of the cells."""
 
 from collections.abc import Callable
 from typing import Final
@@ -27,7 +27,7 @@ def _by_classes(cells: Cells) -> Tensor:
 
 
 def _known(chosen: Tensor) -> Tensor:
-    """A (classes, biases) mask with the column of unknown biases, which is left out."""
+    """A (classes, biases) mask with a further column: samples of unknown bias are left out."""
     return torch.cat([chosen, torch.zeros(len(chosen), 1, dtype=torch.bool)], dim=1)
 
 
@@ -39,4 +39,4 @@ WEIGHTS: Final[dict[str, Callable[[Cells], Tensor]]] = {
     "class_averaged": _by_classes,
     "biased": lambda cells: _by_cells(cells, _known(cells.alignment)),
 }
-"""For each accuracy, its (classes, biases + 1) weights, which sum to 1 or, of no samples, to 0."""
+"""For each accuracy, its (classes, biases + 1) weights; they sum to 1, or 0 without samples."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crossbias.report import write_report
+from crossbias.report import report as write_report
 
 HOSTILE = ("<script>document.title='x'</script>", '"><img src=x onerror="document.title=1">', "a&b")
 END = {"method": "end", "paper": "EnD (CVPR 2021)", "supervision": "bias labels"}

@@ -14,25 +14,25 @@ from crossbias.progress import Progress
 from crossbias.seeds import seed_for
 
 CLASSES: Final = 50
-"""Cues are probed on at most so many classes, the largest ones."""
+"""Cues are probed on at most this many classes, the largest ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CueFinding:
-    """What one cue alone tells of the target.
+    """What one cue alone reveals about the target.
 
     Args:
-        name: Of the cue.
+        name: Name of the cue.
         what: What it looks at.
         dimensions: Number of its features.
-        reason: Why it could not be tested; empty where it was.
-        balanced_accuracy: Of a linear probe, out of fold; each class counts the same.
-        chance: Balanced accuracy of knowing nothing.
-        accuracy: Of the same probe where frequent classes are preferred.
+        reason: Why it could not be tested; empty if it was.
+        balanced_accuracy: Cross-validated balanced accuracy of a linear probe.
+        chance: Balanced accuracy of guessing.
+        accuracy: Accuracy of the same probe if it prefers frequent classes.
         majority: Accuracy of always answering the largest class.
         noticeable: Balanced accuracy that 1 in 100 shuffles of the labels reaches.
-        p: Of the features telling nothing.
-        p_corrected: Over everything the audit tested.
+        p: P-value of the features saying nothing about the target.
+        p_corrected: P-value corrected for everything the audit tested.
     """
 
     name: str
@@ -62,7 +62,7 @@ class CueFinding:
 
 
 def probed_rows(targets: Tensor) -> Tensor:
-    """Positions of the samples cues are probed on: of the largest classes, two samples or more."""
+    """Positions of the samples to probe: those of the largest classes, with two samples or more."""
     counts = torch.bincount(targets)
     largest = counts.argsort(descending=True, stable=True)[:CLASSES]
     return (testable(targets) & torch.isin(targets, largest)).nonzero().squeeze(1)
@@ -76,7 +76,7 @@ def audit_cues(
     seed: int,
     progress: Progress | None = None,
 ) -> list[CueFinding]:
-    """Probe each cue for the target; features of a cue are rows of ``targets``."""
+    """Probe each cue for the target; its features have one row for each of the ``targets``."""
     rows = probed_rows(targets)
     found = []
     for cue in cues:

@@ -1,6 +1,6 @@
 """The sampling matrix: which share of the draws a method gave to every (target, bias) group."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import torch
 from markupsafe import Markup
@@ -11,9 +11,6 @@ from crossbias.formatting import percent
 from crossbias.report.heatmap import HeatMap
 from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
-
-STAGES: Final = ("scores", "weights")
-"""Stages that hold a number for each training row, by which it is drawn or weighed."""
 
 
 class Shares(NamedTuple):
@@ -31,13 +28,16 @@ class Shares(NamedTuple):
 def sampling_shares(run: FinishedRun) -> Shares | None:
     """Shares of the groups, where the run drew or weighed its training samples.
 
+    The figure ``sampling`` reads one stage: a number for each training row, by which it is drawn
+    or weighed.
+
     Raises:
         CrossbiasError: The stage does not fit the training labels.
     """
-    stages = (run.stage(name) for name in STAGES)
-    weights = next((stage for stage in stages if stage is not None and stage.ndim == 1), None)
-    if weights is None or run.labels is None:
+    stages = run.stages_of("sampling", 1)
+    if stages is None or stages[0].ndim != 1 or run.labels is None:
         return None
+    (weights,) = stages
     labels, (rows, columns) = run.labels, (len(run.test.classes), len(run.test.biases))
     bias = labels.bias(run.bias)
     known = bias != UNKNOWN

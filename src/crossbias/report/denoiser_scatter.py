@@ -1,6 +1,4 @@
-"""Loss against entropy of the training samples, as the de-noiser sees them (PGD, Figure 6)."""
-
-from typing import Final
+"""The de-noiser's loss on each training sample against its entropy (PGD, Figure 6)."""
 
 import torch
 from markupsafe import Markup
@@ -11,23 +9,24 @@ from torch import Tensor
 from crossbias.report.svg import CONFLICTING, FAINT, INK, SERIES, inline, page_style
 from crossbias.runs.read import FinishedRun
 
-STAGES: Final = ("cross-entropy", "entropy", "threshold")
-"""Stages of ``denoised``: each training row's loss and softmax entropy, and delta of eq. 2."""
-
-_MOST = 2000  # marks drawn; of more samples, evenly spread ones
+_MOST = 2000  # at most this many marks are drawn, evenly spread over the samples
 
 
 def denoiser_scatter(name: str, run: FinishedRun, number: int) -> Markup | None:
     """Samples below the line are kept, those above dropped; None without a de-noiser.
+
+    The figure ``denoiser`` reads three stages: the loss and the softmax entropy of each training
+    row, and the threshold, delta of eq. 2.
 
     Args:
         name: The run's name, for the description.
         run: The run.
         number: The figure's number among the scatters of the page.
     """
-    losses, entropies, threshold = (run.stage(stage) for stage in STAGES)
-    if losses is None or entropies is None or threshold is None:
+    stages = run.stages_of("denoiser", 3)
+    if stages is None:
         return None
+    losses, entropies, threshold = stages
     rows = run.labels.index if run.labels is not None else torch.arange(len(losses))
     losses, entropies, delta = losses[rows].float(), entropies[rows].float(), float(threshold)
     kept = int((losses < delta * entropies).sum())
