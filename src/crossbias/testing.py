@@ -143,7 +143,7 @@ def tiny_network(classes: int = 3, *, dropout: float = 0.1) -> Network:
         return Network(body, nn.Linear(6, classes))
 
 
-class _Recorder(Progress):
+class _EpochRecorder(Progress):
     """Keeps the line of each epoch."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ def _documented(kind: type[Method]) -> None:
 
 
 def _is_finite(kind: type[Method]) -> None:
-    recorder, validation = _Recorder(), tiny_data(30, seed=1, split="validation")
+    recorder, validation = _EpochRecorder(), tiny_data(30, seed=1, split="validation")
     fit(kind(), tiny_data(), validation, network=tiny_network(), config=_CONFIG, progress=recorder)
     for stage in {record["stage"] for record in recorder.records}:
         losses = [record["losses"] for record in recorder.records if record["stage"] == stage]
@@ -311,7 +311,7 @@ def _trains_on_subset(kind: type[Method]) -> None:
 
 def _trains_without_conflicts(kind: type[Method]) -> None:
     """One class has no conflicting sample; its groups are validated none the less."""
-    data, recorder = tiny_data(), _Recorder()
+    data, recorder = tiny_data(), _EpochRecorder()
     part = data.subset(~((data.targets == 0) & (data.biases != 0)))
     validation = tiny_data(30, seed=1, split="validation")
     result = fit(

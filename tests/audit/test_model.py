@@ -71,7 +71,7 @@ def test_a_network_that_learned_a_planted_cue_flips_with_it_and_hardly_with_othe
         network = Network(nn.Sequential(*small), nn.Linear(16, 2))
     config = TrainConfig(epochs=15, batch_size=50, lr=0.01, device="cpu")
     planted = replant(plain, targets, bias=cue)
-    trained = fit(create("erm"), planted, network=network, config=config).network
+    trained = fit(create("erm"), planted, network=network, config=config, fresh=False).network
     rates = {flip.change: flip.rate.value for flip in flip_rates(trained, plain, seed=0)}
     assert rates.pop(f"{cue} changed") > 0.95
     assert len(rates) == 6

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from crossbias.audit import suspects
+
 GLYPHS = ["--data", "glyphs", "--set", "data.size=100", "--set", "data.test_size=50"]
 GLYPHS += ["--set", "data.image_size=16", "--device", "cpu"]
 FAST = ["--permutations", "99"]
@@ -12,7 +14,7 @@ FAST = ["--permutations", "99"]
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch):
-    monkeypatch.setattr("crossbias.audit.suspects.STEPS", 10)
+    monkeypatch.setattr(suspects, "STEPS", 10)
 
 
 def test_data_is_audited_in_one_command(crossbias):

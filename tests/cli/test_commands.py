@@ -40,7 +40,7 @@ def test_train_leaves_a_finished_run_and_says_where(crossbias):
     )  # fmt: skip
     assert code == 0, err
     config = json.loads(Path("runs/x/config.json").read_text())
-    defaults = {"variant": "released", "layer": "", "balanced": False}
+    defaults = {"variant": "released", "layer": ""}
     assert config["method"] == {"name": "end", "alpha": 1.0, "beta": 1.0} | defaults
     assert config["train"]["seed"] == 3
     assert config["data"]["size"] == 60

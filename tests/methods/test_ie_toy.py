@@ -40,5 +40,5 @@ def test_ie_is_right_on_more_conflicting_images_than_plain_training(seed):
     ]
     plain, guided = found
     assert plain.aligned.value > 0.95
-    assert guided.aligned.value > 0.85
+    assert guided.aligned.value > 0.8  # 50 images
     assert guided.conflicting.value > plain.conflicting.value + MARGIN

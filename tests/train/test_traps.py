@@ -118,7 +118,8 @@ def test_a_network_shows_whether_it_was_trained(make):
     redraw(network)
     assert not looks_trained(network)
     optimizer = torch.optim.SGD(network.parameters(), lr=1.0)
-    images = torch.rand(4, 3, 224, 224) if network.num_features != 100 else torch.rand(4, 108)
+    vit, mlp = network.num_features == 192, network.num_features == 100
+    images = torch.rand(4, 108) if mlp else torch.rand(4, 3, *([224] * 2 if vit else [32] * 2))
     for _ in range(2):
         optimizer.zero_grad()
         F.cross_entropy(10 * network(images).logits, torch.tensor([0, 1, 2, 0])).backward()
