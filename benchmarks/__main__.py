@@ -11,7 +11,7 @@ from benchmarks import (
     whole_scoring,
 )
 
-for benchmark in (
+BENCHMARKS = (
     imports,
     drawing,
     scoring,
@@ -20,5 +20,8 @@ for benchmark in (
     reporting,
     auditing,
     coverage,
-):
-    benchmark.main()
+)
+
+if __name__ == "__main__":
+    for benchmark in BENCHMARKS:
+        benchmark.main()

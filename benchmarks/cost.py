@@ -1,10 +1,10 @@
 """What a method costs: its time over that of plain training of the same network in the same run.
 
-Biased-MNIST shapes, 3 x 28 x 28 images in 10 classes. On CUDA 60,000 of them, the kernel-7
-ConvNet, batch 256, bf16; on the CPU the same in small. Methods of one training are compared by
-the median time of a steady epoch, which for ie is guided from its first step on; pgd by the
-whole, two trainings and the scoring of last-layer gradients. The limits are for CUDA; on the CPU
-the network is so small that the full-resolution g of rebias outweighs it.
+Biased-MNIST shapes, 3 x 28 x 28 images in 10 classes. On CUDA: 60,000 of them, the kernel-7
+ConvNet, batch 256, bf16. On the CPU: a small version of the same. Methods with one training are
+compared by the median time of a steady epoch, which for ie is guided from its first step on. For
+pgd the whole is measured: two trainings and the scoring of last-layer gradients. The limits are
+for CUDA; on the CPU the network is so small that the full-resolution g of rebias outweighs it.
 
     python -m benchmarks.cost [cpu | cuda]
 """

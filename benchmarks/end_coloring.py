@@ -1,9 +1,9 @@
 """EnD on Biased MNIST as its authors' seed colors it.
 
-Their one run (77.95 % unbiased) has the colors that NumPy's generator gives from seed 42. This
-draws the same 184 conflicting images and trains by recipes/biased-mnist-end.toml on them, but with
-their alpha and beta of that run, .1 and .1. Test images are those of the recipe. Needs
-CROSSBIAS_DATA.
+The authors' single run (77.95% unbiased) has the colors that NumPy's generator gives from seed 42.
+This program draws the same 184 conflicting images and trains on them with the settings of
+recipes/biased-mnist-end.toml, except for the alpha and beta of that run, .1 and .1. Test images are
+those of the recipe. Needs CROSSBIAS_DATA.
 
     python -m benchmarks.end_coloring [cpu | cuda]
 """

@@ -1,7 +1,7 @@
-"""Seconds an epoch of erm, end and rebias with the Biased-MNIST shapes, steady state.
+"""Seconds for each epoch of erm, end and rebias with the Biased-MNIST shapes, steady state.
 
-60,000 images of 3 x 28 x 28, the kernel-7 ConvNet, batch 256, bf16. An epoch's time is what the
-run's log says; the first two epochs, in which kernels are chosen, are left out.
+60,000 images of 3 x 28 x 28, the kernel-7 ConvNet, batch 256, bf16. Times come from the run's
+log. The first two epochs, in which kernels are chosen, are left out.
 
     python -m benchmarks.epochs cuda
 """

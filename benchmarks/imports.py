@@ -1,7 +1,7 @@
 """`import crossbias` against `import torch`, each in a fresh interpreter.
 
-Processor time, which other work on the machine changes little. Both come from bytecode, as
-installed packages do; what has to be compiled is so in a turn that is not counted.
+Processor time, which other work on the machine changes little. Both are imported from bytecode,
+as installed packages are; a first turn, which is not counted, compiles what is missing.
 
     python -m benchmarks.imports
 """

@@ -16,7 +16,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def seconds(action: Callable[[], object]) -> float:
-    """Wall time of an action, the device's work included."""
+    """Wall time of an action, including the work on the device."""
     _synchronize()
     start = time.perf_counter()
     action()
@@ -43,10 +43,10 @@ def keep(name: str, found: dict[str, Any], device: str, *, part: str = "") -> No
     """Print what was found and write it, with what made it, to results/.
 
     Args:
-        name: Of the program.
+        name: Name of the program.
         found: What it found.
-        device: Where.
-        part: Of the whole, where a run of the program measures one part of it.
+        device: The device it measured on.
+        part: Name of the part that was measured, if the program measures one part at a time.
     """
     record = {
         "benchmark": name,

@@ -2,7 +2,7 @@
 
 CROSSBIAS_DATA=folder python -m benchmarks.mnist
 
-Beside the wall time stands the processor's, which other work on the machine does not change.
+Gives the wall time and the processor time, which other work on the machine does not change.
 """
 
 import time

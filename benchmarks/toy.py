@@ -70,7 +70,7 @@ def draw(networks: dict[str, Network]) -> None:
                       colors=COLORS, alpha=0.25)  # fmt: skip
         _points(axis, test)
         percent = 100 * accuracy(network, "test", SEEDS[0])
-        axis.set(title=f"{TITLES[name]}: {percent:.0f} % right", xlabel="bias B")
+        axis.set(title=f"{TITLES[name]}: {percent:.0f}% right", xlabel="bias B")
     PICTURE.parent.mkdir(exist_ok=True)
     figure.savefig(PICTURE)
 
