@@ -26,7 +26,7 @@ DENOISER_STAGES: Final = ("cross-entropy", "entropy", "threshold")
 """Stages that hold each training row's loss and entropy, and delta of eq. 2."""
 
 Counts = dict[str, dict[str, int]]
-"""Numbers of samples before and after, by kind: ``{"clean majority": {"before": 90, "kept": 88}, ...}``."""
+"""Numbers of samples by kind: ``{"clean majority": {"before": 90, "kept": 88}, ...}``."""
 
 
 @dataclass(kw_only=True)
