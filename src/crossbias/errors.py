@@ -1,4 +1,4 @@
-"""What goes wrong, said once, in words that name the thing, the value and the remedy."""
+"""The errors that a person can repair; each names the thing, the value and the remedy."""
 
 from typing import ClassVar
 

@@ -58,8 +58,8 @@ def test_recording_happens_once_and_other_shapes_run_eagerly():
         for number in range(6):
             inputs = torch.full((4, 2), float(number), device="cuda")
             index = torch.zeros(4, dtype=torch.int64, device="cuda")
-            loss = graphed(Batch(inputs, index, index, index))["loss"]
+            loss = graphed(Batch(inputs, index, index, index, index))["loss"]
             assert loss.item() == 8 * number
         other = torch.ones(3, 2, device="cuda")
-        assert graphed(Batch(other, index, index, index))["loss"].item() == 6
+        assert graphed(Batch(other, index, index, index, index))["loss"].item() == 6
     assert calls == [4, 4, 4, 4, 3]

@@ -1,4 +1,4 @@
-"""The median heuristic over training data: kernel widths of networks as they are now."""
+"""Kernel widths by the median heuristic, measured on training data."""
 
 import math
 from collections.abc import Callable, Sequence

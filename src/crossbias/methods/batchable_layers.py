@@ -74,10 +74,10 @@ def unfolded_convolution(
         input: ``(B, in, H, W)``; this and what follows as of ``torch.nn.functional.conv2d``.
         weight: ``(out, in / groups, k, k)``.
         bias: ``(out,)`` or none.
-        stride: Of the kernel.
+        stride: Distance between two positions of the kernel.
         padding: Number of zeros around the input.
         dilation: Distance of the kernel's points.
-        groups: Of channels that see each other.
+        groups: Number of groups of channels that are convolved separately.
         precision: What convolutions and products are computed in, as under autocast; that of the
             input if not given.
 

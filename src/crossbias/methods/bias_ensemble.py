@@ -1,4 +1,4 @@
-"""BiasEnsemble: briefly trained biased networks tell which samples go along with the bias."""
+"""BiasEnsemble: briefly trained biased networks tell which samples match the bias."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,12 +30,11 @@ def ensemble_certainty(run: "Run", *, members: int, steps: int, q: float) -> Ten
     Args:
         run: The run; its data is divided.
         members: Number of networks.
-        steps: Updates of each.
-        q: Of generalized cross-entropy.
+        steps: Number of updates of each.
+        q: Exponent of generalized cross-entropy.
 
     Returns:
-        ``(members, full_size)`` the probability of the target where it is the prediction; 0 where
-        something else is.
+        ``(members, full_size)`` the probability of the target where it is the prediction, else 0.
     """
 
     def certainty(batch: Batch, output: Output) -> Tensor:
@@ -54,15 +53,15 @@ def ensemble_certainty(run: "Run", *, members: int, steps: int, q: float) -> Ten
 def divided(certainty: Tensor, data: BiasedDataset, *, confidence: float) -> Division:
     """Aligned samples and candidates, each by the majority of the members.
 
-    Aligned is what most members predict rightly with more than ``confidence``. A candidate is
-    what most members predict wrongly (IE, section 3.2). The rest is neither. Of a class without
-    any aligned sample all samples count as aligned: a network never shown a class would take all
-    of it for conflicting.
+    A sample is aligned if most members answer it rightly with more than ``confidence``. It is a
+    candidate if most members answer it wrongly (IE, section 3.2). The others are neither. If a
+    class has no aligned sample, all its samples count as aligned: a network that was never shown
+    a class would find all of it conflicting.
 
     Args:
         certainty: ``(members, full_size)`` as ``ensemble_certainty`` gives it.
         data: The training data; rows that are not in it are neither.
-        confidence: Of BiasEnsemble: .99.
+        confidence: Probability above which a member is certain; .99 in BiasEnsemble.
     """
     majority = len(certainty) / 2
     confident = (certainty > confidence).sum(0) > majority
@@ -74,11 +73,11 @@ def divided(certainty: Tensor, data: BiasedDataset, *, confidence: float) -> Div
 
 
 def in_words(division: Division, data: BiasedDataset) -> str:
-    """What came out, for the person who waits."""
+    """The division in one sentence, for the progress display."""
     aligned, candidates = (int(mask.sum()) for mask in division)
-    text = f"of {len(data)} samples {aligned} are taken as aligned, {candidates} as candidates"
+    text = f"{aligned} of {len(data)} samples count as aligned, {candidates} as candidates"
     found = data.targets[division.candidates[data.index]]
     without = [name for number, name in enumerate(data.classes) if not (found == number).any()]
     if without:
-        text += f"; without candidates, and so without guidance: {', '.join(without)}"
+        text += f"; classes without candidates get no guidance: {', '.join(without)}"
     return text

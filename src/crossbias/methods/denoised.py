@@ -26,7 +26,7 @@ DENOISER_STAGES: Final = ("cross-entropy", "entropy", "threshold")
 """Stages that hold each training row's loss and entropy, and delta of eq. 2."""
 
 Counts = dict[str, dict[str, int]]
-"""Samples before and after, by kind: ``{"clean majority": {"before": 90, "kept": 88}, ...}``."""
+"""Numbers of samples by kind: ``{"clean majority": {"before": 90, "kept": 88}, ...}``."""
 
 
 @dataclass(kw_only=True)
@@ -93,7 +93,7 @@ class Denoised(Method):
 
 
 def kept_counts(data: BiasedDataset, keep: Tensor) -> Counts:
-    """How many samples were kept, and of which kind where the truth is known (Table 16).
+    """How many samples were kept, by kind where the true labels are known (Table 16).
 
     Args:
         data: The training data. An attribute ``clean`` holds the true labels, if they are known;
@@ -118,7 +118,7 @@ def kept_counts(data: BiasedDataset, keep: Tensor) -> Counts:
 
 
 def _with_lost_classes(run: "Run", keep: Tensor) -> Tensor:
-    """Refuse to go on without any sample; keep a class whole rather than lose it."""
+    """Refuse to continue without any sample; keep a class whole rather than lose it."""
     data = run.data
     if not keep.any():
         raise CrossbiasError(

@@ -36,7 +36,7 @@ def per_sample_gradients(
             statistics would mix the samples.
         inputs: ``(B, ...)`` a batch.
         target: ``(B,)`` class numbers.
-        names: Of the parameters to differentiate by; all trainable ones if not given.
+        names: Names of the parameters to differentiate by; all trainable ones if not given.
         budget: Bytes for a chunk; if not given, a quarter of a GPU's memory, or else 1 GiB.
 
     Returns:
@@ -141,8 +141,8 @@ def parts_of(coordinates: Tensor, sizes: list[int]) -> tuple[list[int], Tensor]:
     """Which of several parts, one after the other, some coordinates lie in.
 
     Args:
-        coordinates: Of any shape, from 0 to the sum of the sizes.
-        sizes: Of the parts.
+        coordinates: Numbers from 0 to the sum of the sizes, in any shape.
+        sizes: Sizes of the parts.
 
     Returns:
         The numbers of the parts, and the coordinates when only these follow each other.

@@ -1,4 +1,4 @@
-"""One number for each training sample, from a trained network: what PGD decides by."""
+"""One number for each training sample, from a trained network: the scores of PGD."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -81,7 +81,7 @@ def gradient_acceptance(
         dimensions: Number k of dominant coordinates, those with the largest sum of absolute
             gradients over a class; all of them where there are fewer.
         balance: The paper's lambda.
-        floor: Of the direction's density, see ``direction_score``.
+        floor: Smallest density of a direction, see ``direction_score``.
 
     Returns:
         ``(full_size,)`` acceptance probabilities; zero for rows that are not in the run's data.

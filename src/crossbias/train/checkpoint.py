@@ -1,4 +1,4 @@
-"""Checkpoints: whole or absent, loaded without running code, refused where they do not fit."""
+"""Checkpoints: whole or absent, loaded without running code, refused if they do not fit."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a result was made with."""
+"""Versions, hardware, commit and command behind a result."""
 
 import platform
 import subprocess
@@ -21,7 +21,7 @@ def environment(device: torch.device) -> dict[str, str]:
 
 
 def package_version() -> str:
-    """The installed version; that of a source tree on the path is not known."""
+    """The installed version, or ``source`` for a source tree on the path."""
     try:
         return version("crossbias")
     except PackageNotFoundError:

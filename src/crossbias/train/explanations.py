@@ -10,8 +10,8 @@ from crossbias.runs.stored import Boundary, Views
 from crossbias.train.evaluation import batches_for, evaluation_pass
 from crossbias.verify.predictions import Predictions
 
-_ROWS = 300  # samples whose features are kept
-_GRID = 120  # places a side in the plane
+_ROWS = 300  # number of samples whose features are kept
+_GRID = 120  # points along each side of the plane
 _MARGIN = 0.1  # of the plane beyond the outermost sample
 
 

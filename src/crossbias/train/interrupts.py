@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request: finish the step, save, say how to go on."""
+"""Ctrl-C and SIGTERM as a request: finish the step, save, say how to continue."""
 
 import signal
 import threading

@@ -36,7 +36,7 @@ class Training:
         method: What is trained.
         final: Whether the run ends with this training: the selection rule concerns it.
         epochs: Length instead of the configured one, if given.
-        steps: The same in updates; the last epoch is cut short.
+        steps: Length in updates instead of epochs; the last epoch is cut short.
         weights: What ``epoch_order`` takes, over the full training set; if not given, what the
             configuration's ``sampling`` says.
     """

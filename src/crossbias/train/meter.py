@@ -7,7 +7,7 @@ from crossbias.types import Losses
 
 
 class Meter:
-    """One row of losses a step; reading it is the only time the host waits for the device."""
+    """A table with one row of losses for each step; only reading it waits for the device."""
 
     def __init__(self, steps: int) -> None:
         self.names: list[str] = []

@@ -1,4 +1,4 @@
-"""Optimizers, made so that a step can be captured as a CUDA graph."""
+"""Optimizers whose steps can be captured as a CUDA graph, and schedules of learning rates."""
 
 import math
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from crossbias.train.config import TrainConfig
 def make_optimizer(
     config: TrainConfig, parameters: Iterable[nn.Parameter], device: torch.device
 ) -> Optimizer:
-    """The optimizer the configuration names, one kernel for all parameters where there is one."""
+    """The configured optimizer, with one kernel for all parameters where torch has one."""
     if config.optimizer == "adamp":
         from timm.optim.adamp import AdamP
 
@@ -32,7 +32,7 @@ def make_optimizer(
 
 
 def is_capturable(config: TrainConfig) -> bool:
-    """Whether steps of the optimizer the configuration names can be recorded as a CUDA graph."""
+    """Whether steps of the configured optimizer can be recorded as a CUDA graph."""
     return config.optimizer != "adamp"  # it decides on the host whether to project a gradient
 
 
@@ -48,7 +48,7 @@ def set_learning_rate(optimizer: Optimizer, value: float, device: torch.device) 
 
 
 def learning_rate(config: TrainConfig, epoch: int, epochs: int) -> float:
-    """The learning rate of an epoch, counted from 0, in a training of so many epochs.
+    """The learning rate of an epoch, counted from 0, in a training of ``epochs``.
 
     >>> config = TrainConfig(lr=1.0, schedule="step", decay=0.5, decay_epochs=2)
     >>> [learning_rate(config, epoch, 6) for epoch in range(6)]

@@ -23,28 +23,27 @@ if TYPE_CHECKING:
 class IE(Method):
     """Intrinsic feature enhancement (Park et al., CVPR 2024), Algorithm 1.
 
-    Briefly trained biased networks divide the training set (BiasEnsemble): what they are certain
-    of is aligned, what they get wrong are candidates for bias-negative samples. A biased network
-    f_b learns the aligned ones; candidates on which its loss rises are bias-negative. The network
-    f_d is trained on samples weighted by how much harder they are for f_b, and, after a while,
-    each with a bias-negative partner of its class: where the two have features in common that the
-    partner relies on and the sample does not, the sample's features are enhanced, and f_d is
-    trained towards them.
+    Briefly trained biased networks divide the training set (BiasEnsemble). Samples they are
+    certain of are aligned; samples they get wrong are candidates for bias-negative samples. A
+    biased network f_b learns the aligned samples; candidates on which its loss rises are
+    bias-negative. The network f_d is trained on samples weighted by how much harder they are for
+    f_b. After a while each sample gets a bias-negative partner of its class. Where the two share
+    features that the partner relies on and the sample does not, the sample's features are
+    enhanced, and f_d is trained towards the enhanced features.
 
-    Lengths below 1 are fractions of the configured training, others numbers of steps. The paper
-    is silent on ``alpha_score``, ``tau``, ``empty`` and ``detach``; its supplement was not to be
-    had.
+    Lengths below 1 are fractions of the configured training; other lengths are numbers of steps.
+    The paper does not state ``alpha_score``, ``tau``, ``empty`` and ``detach``.
 
     Args:
         members: Networks in the ensemble; 5 in BiasEnsemble.
-        ensemble_length: Of each member's training; 1000 of 50000 steps in BiasEnsemble.
-        q: Of the ensemble's generalized cross-entropy; .7 in BiasEnsemble.
+        ensemble_length: Length of each member's training; 1000 of 50000 steps in BiasEnsemble.
+        q: Exponent of the ensemble's generalized cross-entropy; .7 in BiasEnsemble.
         confidence: Probability above which a member is certain; .99 in BiasEnsemble.
         reference_start: T1, after which a sample's loss becomes its reference; 1000 of 50000.
         guidance_start: T2, when guidance starts; 10000 of 50000. Without guidance the method is
             LfF with BiasEnsemble.
         alpha_loss: alpha_l of eq. 1, weight of a new loss in the averages of both networks'
-            losses; .3 in LfF, whose sample weight is made of them too.
+            losses; .3 in LfF, whose sample weight is made of the same averages.
         alpha_score: alpha_s of eq. 2, weight of a new value in the bias-negative score.
         tau: Amplification in eq. 5; the weight of a feature lies between 1 and 2 to the tau.
         lambda_sim: Weight of eq. 9 in eq. 11; .1 in the paper.
@@ -55,10 +54,10 @@ class IE(Method):
         score_weights: Weight eqs. 9 and 12 by the partner's score; false is a row of Table 3.
         guidance_loss: Use eq. 11; false is a row of Table 3.
         negative_loss: Use eq. 12; false is a row of Table 3.
-        detach: Let no gradient flow into the guidance of eq. 9. It then is a target that moves
-            away as the features grow towards it, and they may grow without end.
-        explained: The class that explanation maps are of: the ``target`` as in the paper, or the
-            ``prediction``.
+        detach: Let no gradient flow into the guidance of eq. 9. The guidance is then a target
+            that moves away as the features grow towards it, and they may grow without end.
+        explained: The class that explanation maps explain: the ``target`` as in the paper, or
+            the ``prediction``.
     """
 
     name: ClassVar[str] = "ie"

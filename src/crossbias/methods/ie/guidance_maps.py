@@ -87,9 +87,9 @@ def telling_pairs(run: "Run", division: Division, losses: Tensor, score: Tensor)
 
     Args:
         run: The run.
-        division: Aligned samples, of which the first is taken, and candidates for the second.
-        losses: ``(full_size,)`` losses of the biased network; the smallest names the first.
-        score: ``(full_size,)`` bias-negative scores; the largest positive one names the second.
+        division: The first sample of a pair is aligned, the second a candidate.
+        losses: ``(full_size,)`` losses of the biased network; the first has the smallest.
+        score: ``(full_size,)`` bias-negative scores; the second has the largest, if positive.
 
     Returns:
         ``(pairs, 2)`` rows; no pair of a class that lacks one of the two.

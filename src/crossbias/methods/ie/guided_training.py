@@ -64,7 +64,7 @@ class GuidedTraining(Method):
         return losses | {"biased": biased}
 
     def telling_pairs(self) -> Tensor:
-        """Rows of pairs worth showing, one pair a class."""
+        """Rows of pairs worth showing, one pair for each class."""
         losses, score = self.biased_losses.values, self.negatives.score
         return telling_pairs(self.run, self.division, losses, score)
 
