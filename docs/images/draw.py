@@ -9,7 +9,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from crossbias.runs.files import read_json
-from crossbias.verify import Metrics, load_predictions
+from crossbias.runs.stored import load_predictions
+from crossbias.verify import Metrics
 
 NAMES = {"erm": "plain training", "end": "EnD", "rebias": "ReBias", "pgd": "PGD"}
 BLUE, RED = "#1b6ca8", "#c1440e"
@@ -35,7 +36,7 @@ def main() -> None:
         axis.plot(values, [row, row], color="#cccccc", lw=3, zorder=1)
         axis.scatter(values[0], row, color=BLUE, marker="o", zorder=2)
         axis.scatter(values[1], row, color=RED, marker="D", zorder=3)
-        axis.text(values[1] - 3, row, f"{values[1]:.0f} %", ha="right", va="center", color=RED)
+        axis.text(values[1] - 3, row, f"{values[1]:.0f}%", ha="right", va="center", color=RED)
     axis.set_yticks(range(len(NAMES)), list(reversed(NAMES.values())))
     axis.set(xlim=(-12, 104), xlabel="accuracy in % on test images: aligned ●, conflicting ◆")
     axis.spines[["top", "right", "left"]].set_visible(False)
