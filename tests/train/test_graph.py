@@ -1,6 +1,7 @@
 """CUDA graphs: a replayed step is the step."""
 
 import dataclasses
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -13,8 +14,6 @@ from crossbias.registry import create_method
 from crossbias.train.graph import GraphedStep
 from crossbias.types import Batch
 
-pytestmark = pytest.mark.gpu
-
 
 class Losses(Progress):
     def __init__(self) -> None:
@@ -24,6 +23,7 @@ class Losses(Progress):
         self.means.append(record["losses"])
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd", "adamp"])
 @pytest.mark.parametrize("name", METHODS)
 def test_graphs_do_not_change_the_training(name, optimizer, data, network, monkeypatch):
@@ -46,6 +46,7 @@ def test_graphs_do_not_change_the_training(name, optimizer, data, network, monke
         assert with_graphs == pytest.approx(without, rel=1e-2, abs=1e-4)
 
 
+@pytest.mark.gpu
 def test_recording_happens_once_and_other_shapes_run_eagerly():
     calls = []
 
@@ -53,7 +54,7 @@ def test_recording_happens_once_and_other_shapes_run_eagerly():
         calls.append(len(batch.inputs))
         return {"loss": batch.inputs.sum()}
 
-    graphed = GraphedStep(step)
+    graphed = GraphedStep(step, print)
     with torch.cuda.stream(torch.cuda.Stream()):
         for number in range(6):
             inputs = torch.full((4, 2), float(number), device="cuda")
@@ -63,3 +64,24 @@ def test_recording_happens_once_and_other_shapes_run_eagerly():
         other = torch.ones(3, 2, device="cuda")
         assert graphed(Batch(other, index, index, index, index))["loss"].item() == 6
     assert calls == [4, 4, 4, 4, 3]
+
+
+def test_where_recording_fails_training_goes_on_and_says_so_once(monkeypatch):
+    @contextmanager
+    def refusing(graph, stream):
+        raise RuntimeError("CUDA error: operation not permitted\nlong explanation")
+        yield
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "current_stream", object)
+    monkeypatch.setattr(torch.cuda, "graph", refusing)
+    notes = []
+    graphed = GraphedStep(lambda batch: {"loss": batch.inputs.sum()}, notes.append)
+    index = torch.zeros(4, dtype=torch.int64)
+    for number in range(6):
+        inputs = torch.full((4, 2), float(number))
+        assert graphed(Batch(inputs, index, index, index, index))["loss"].item() == 8 * number
+    assert notes == [
+        "steps are not replayed as a CUDA graph, which is slower: "
+        "CUDA error: operation not permitted"
+    ]

@@ -12,15 +12,19 @@ _EAGER_STEPS = 3  # cuDNN picks its kernels and optimizers make their state in t
 class GraphedStep:
     """Runs a step eagerly a few times, then records it and replays the record.
 
-    A batch of another shape, such as the rest at the end of an epoch, is run eagerly. The step
-    must be the same sequence of device operations every time (``Method.capturable``), and all
-    steps must run on one stream that is not the default one.
+    A batch of another shape, such as the rest at the end of an epoch, is run eagerly. So are all
+    steps where recording fails. The step must be the same sequence of device operations every
+    time (``Method.capturable``), and all steps must run on one stream that is not the default one.
+
+    Args:
+        step: The step.
+        note: Told once where recording fails.
     """
 
-    def __init__(self, step: Callable[[Batch], Losses]) -> None:
-        self.step = step
+    def __init__(self, step: Callable[[Batch], Losses], note: Callable[[str], None]) -> None:
+        self.step, self.note = step, note
         self.shape: torch.Size | None = None
-        self.eager_steps = 0
+        self.eager_steps, self.failed = 0, False
         self.graph: torch.cuda.CUDAGraph | None = None
         self.batch: Batch
         self.losses: Losses
@@ -29,22 +33,30 @@ class GraphedStep:
         """One step, by replay where possible."""
         if self.shape is None:
             self.shape = batch.inputs.shape
-        if batch.inputs.shape != self.shape:
+        if self.failed or batch.inputs.shape != self.shape:
             return self.step(batch)
         if self.eager_steps < _EAGER_STEPS:
             self.eager_steps += 1
             return self.step(batch)
-        if self.graph is None:
-            self._record(batch)
+        if self.graph is None and not self._record(batch):
+            return self.step(batch)
         for static, new in zip(self.batch, batch, strict=True):
             static.copy_(new)
         assert self.graph is not None
         self.graph.replay()
         return self.losses
 
-    def _record(self, batch: Batch) -> None:
-        """Recording runs nothing: the step that follows is the first replay."""
+    def _record(self, batch: Batch) -> bool:
+        """Record the step, which runs nothing: the first replay follows. False if it fails."""
         self.batch = Batch(*(tensor.clone() for tensor in batch))
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, stream=torch.cuda.current_stream()):
-            self.losses = self.step(self.batch)
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+                self.losses = self.step(self.batch)
+        except RuntimeError as error:
+            self.failed = True
+            reason = str(error).splitlines()[0]
+            self.note(f"steps are not replayed as a CUDA graph, which is slower: {reason}")
+            return False
+        self.graph = graph
+        return True

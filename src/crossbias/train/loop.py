@@ -74,7 +74,9 @@ class Training:
             and self.method.capturable
             and all(is_capturable(config) for _, config in self.run.optimizers)
         )
-        step = GraphedStep(self.method.step) if graphed else self.method.step
+        step: Callable[[Batch], Losses] = self.method.step
+        if graphed:
+            step = GraphedStep(step, self.run.progress.note)
         while self.epoch < self.epochs:
             self._train_epoch(step)
             self._end_epoch()
