@@ -25,6 +25,10 @@ REAL = [
 ROOT = Path(os.environ.get("CROSSBIAS_DATA", "absent"))
 NEEDS = {
     "test_real_mnist.py": ("the original files of mnist and fashion-mnist", REAL),
+    "test_real_lnl.py": (
+        "mnist and lnl/authors-first-300.png",
+        [*REAL, ROOT / "lnl/authors-first-300.png"],
+    ),
     "test_real_images.py": ("bar and covid-cxr", [ROOT / "bar", ROOT / "covid-cxr/metadata.csv"]),
 }
 collect_ignore = [

@@ -89,18 +89,22 @@ def normal(*shape: int, generator: torch.Generator) -> Tensor:
     return inverse
 
 
-def normal_in_unit(means: Tensor, *, deviation: float, generator: torch.Generator) -> Tensor:
-    """Normal numbers around the given means, truncated to [0, 1], float64.
+def normal_between(
+    means: Tensor, low: float, high: float, *, deviation: float, generator: torch.Generator
+) -> Tensor:
+    """Normal numbers around means, drawn again while they are outside [low, high), float64.
 
-    They are distributed as if each were drawn again until it lies in [0, 1], but each takes one
-    uniform number: the distribution function is inverted between its values at 0 and at 1.
+    Takes one uniform number for each, whatever the deviation: the distribution function is
+    inverted between its values at the two limits.
     """
-    scale = max(deviation, 1e-12)  # without a deviation every number is its mean
+    below = math.nextafter(high, low)
+    if not deviation:
+        return means.double().clamp(low, below)
     values, which = torch.unique(means.double(), return_inverse=True)
-    low, high = (_distribution((end - values) / scale)[which] for end in (0, 1))
+    lower, upper = (_distribution((end - values) / deviation)[which] for end in (low, high))
     uniform = torch.rand(means.shape, dtype=torch.float64, generator=generator)
-    inverse = torch.special.ndtri(low + uniform * (high - low))
-    drawn: Tensor = (means + scale * inverse).clamp(0, 1)  # rounded or infinite at the ends
+    inverse = torch.special.ndtri(lower + uniform * (upper - lower))
+    drawn: Tensor = (means + deviation * inverse).clamp(low, below)  # at the ends it is rounded
     return drawn
 
 

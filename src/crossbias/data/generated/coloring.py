@@ -35,7 +35,20 @@ PGD: Final[Palette] = {
     "lime": (210, 245, 60),
     "maroon": (128, 0, 0),
 }
-"""Also used for LNL, whose paper prints only the colors of 1 and 3 and calls that of 0 reddish."""
+
+LNL: Final[Palette] = {
+    "red": (230, 25, 75),
+    "teal": (0, 128, 128),
+    "yellow": (255, 225, 25),
+    "blue": (0, 130, 200),
+    "orange": (245, 130, 48),
+    "purple": (145, 30, 188),
+    "cyan": (70, 240, 240),
+    "pink": (250, 190, 190),
+    "lime": (210, 245, 60),
+    "maroon": (128, 0, 0),
+}
+"""Those of the authors' own images; their paper prints another blue, (0, 149, 182)."""
 
 LFF: Final[Palette] = {
     "vermilion": (251, 80, 43),
@@ -94,6 +107,19 @@ def color_foreground(grey: Tensor, colors: Tensor) -> Tensor:
         product = grey[rows].unsqueeze(1).to(torch.int32) * factors[rows]
         images[rows] = (product.add_(_ONE // 2) >> 16).clamp_(0, 255)
     return images
+
+
+def color_flat(grey: Tensor, colors: Tensor) -> Tensor:
+    """Digits of one flat color on black: the color where the gray level is above 128, as LNL's.
+
+    Args:
+        grey: ``(n, H, W)`` uint8 gray levels.
+        colors: ``(n, 3)`` 0..255.
+
+    Returns:
+        ``(n, 3, H, W)`` uint8.
+    """
+    return (grey > 128).to(torch.uint8).unsqueeze(1) * colors.to(torch.uint8)[:, :, None, None]
 
 
 def _parts(images: Tensor) -> Iterator[slice]:
