@@ -1,0 +1,272 @@
+"""A table of a paper, from ``tables/NAME.toml`` to ``results/tables/NAME.json`` and ``.md``.
+
+Trains what is missing, each run in a process and a folder of its own, several at a time on one
+device. A run that is in the results is not repeated; an interrupted one is continued.
+
+python -m benchmarks.table NAME [--jobs 8] [--only ROW] [--stop-after SECONDS]
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import RESULTS
+from crossbias.errors import CrossbiasError
+from crossbias.formatting import DASH
+from crossbias.parameters import closest
+from crossbias.verify import over_seeds
+
+ROOT = Path(__file__).parents[1]
+_KEYS = {"title", "paper", "seeds", "metrics", "columns", "rows"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a table."""
+
+    row: str
+    column: str
+    seed: int
+    recipe: str
+    settings: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """The name of the run in the results."""
+        return f"{self.row} | {self.column} | {self.seed}"
+
+    def command(self) -> list[str]:
+        """Arguments of ``crossbias`` but for the folder."""
+        settings = self.settings | {"data.seed": self.seed}
+        sets = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+        config = f"recipes/{self.recipe}.toml"
+        return ["train", "--config", config, "--seed", str(self.seed), *sets]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What ``tables/NAME.toml`` says.
+
+    Args:
+        title: Of the table.
+        paper: Where its numbers come from.
+        seeds: Each changes weights, order and the drawing of the data.
+        metrics: Name, and the split and the number of ``metrics.json`` it is.
+        columns: Name, and settings of all runs in it.
+        rows: Name, recipe, settings, and for each metric the paper's number in each column: a
+            number, or a number and its spread.
+    """
+
+    title: str
+    paper: str
+    seeds: list[int]
+    metrics: dict[str, dict[str, str]]
+    columns: dict[str, dict[str, Any]]
+    rows: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, path: Path, recipes: Path) -> "Table":
+        """The table, every mistake in it refused."""
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        for name in content.keys() ^ _KEYS:
+            what = "lacks" if name in _KEYS else f"has an unknown{closest(name, _KEYS)}"
+            raise CrossbiasError(
+                f"{path} {what} {name!r}; its keys are: {', '.join(sorted(_KEYS))}"
+            )
+        table = cls(**content)
+        if len(set(table.seeds)) < len(table.seeds):
+            raise CrossbiasError(
+                f"{path} has a seed twice: {table.seeds}; a repetition adds nothing"
+            )
+        for name, row in table.rows.items():
+            if not (recipes / f"{row['recipe']}.toml").exists():
+                known = sorted(file.stem for file in recipes.glob("*.toml"))
+                raise CrossbiasError(
+                    f"row {name!r} of {path} names a recipe that is not there: "
+                    f"{row['recipe']!r}{closest(row['recipe'], known)}"
+                )
+            for metric, numbers in row.get("paper", {}).items():
+                if metric not in table.metrics or len(numbers) != len(table.columns):
+                    raise CrossbiasError(
+                        f"row {name!r} of {path} has {len(numbers)} numbers of {metric!r} for "
+                        f"{len(table.columns)} columns of {', '.join(table.metrics)}"
+                    )
+        return table
+
+    def jobs(self) -> Iterator[Job]:
+        """All runs, seed by seed, so that early results fill the whole table."""
+        for seed in self.seeds:
+            for row, about in self.rows.items():
+                for column, settings in self.columns.items():
+                    yield Job(row, column, seed, about["recipe"], settings | about.get("set", {}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", help="a file in tables/, without .toml")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time on the device")
+    parser.add_argument("--only", action="append", help="this row alone; may be repeated")
+    parser.add_argument("--stop-after", type=float, default=math.inf, help="start no run after")
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "tables")
+    parser.add_argument("--results", type=Path, default=RESULTS / "tables")
+    options = parser.parse_args()
+    try:
+        table = Table.read(ROOT / "tables" / f"{options.name}.toml", ROOT / "recipes")
+        _fill(table, options)
+    except (CrossbiasError, OSError) as error:
+        sys.exit(f"benchmarks.table: {error}")
+
+
+def _fill(table: Table, options: argparse.Namespace) -> None:
+    path = options.results / f"{options.name}.json"
+    found = json.loads(path.read_text())["runs"] if path.exists() else {}
+    missing = [job for job in table.jobs() if job.key not in found]
+    missing = [job for job in missing if not options.only or job.row in options.only]
+    started = time.monotonic()
+
+    def run(job: Job) -> tuple[Job, dict[str, Any] | None]:
+        if time.monotonic() - started > options.stop_after:
+            return job, None
+        return job, train(job, options.runs / options.name, options.jobs)
+
+    options.results.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for job, record in pool.map(run, missing):
+            if record is not None:
+                print(job.key, record.get("failed") or record["found"], flush=True)
+                found[job.key] = record
+                write(table, found, path)
+    write(table, found, path)
+
+
+def train(job: Job, runs: Path, jobs: int) -> dict[str, Any]:
+    """Train in a process of its own; what came out, or how it failed."""
+    folder = runs / job.key.replace(" | ", "/").replace(" ", "-")
+    if not (folder / "done").exists():
+        begun = ["--resume"] if (folder / "config.json").exists() else []
+        program = "import sys; sys.argv[0] = 'crossbias'; from crossbias.cli import main; main()"
+        arguments = [*job.command(), *begun, "--out", str(folder), "--quiet"]
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            capture_output=True, text=True, check=False, cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "2"},
+        )  # fmt: skip
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+            return {"failed": lines[-1], "command": " ".join(["crossbias", *job.command()])}
+    return _record(folder, job, jobs)
+
+
+def _record(folder: Path, job: Job, jobs: int) -> dict[str, Any]:
+    config = json.loads((folder / "config.json").read_text())
+    metrics = json.loads((folder / "metrics.json").read_text())
+    epochs = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    numbers = ("overall", "aligned", "conflicting", "unbiased", "class_averaged")
+    return {
+        "command": " ".join(["crossbias", *job.command()]),
+        "commit": config["commit"],
+        "device": config["environment"]["device"],
+        "torch": config["environment"]["torch"],
+        "selection": config["selection"],
+        "supervision": config["supervision"],
+        "hashes": config["data"]["hashes"],
+        "seconds": round(sum(epoch["seconds"] for epoch in epochs), 1),
+        "jobs": jobs,
+        "found": {
+            split: {name: values[name]["value"] for name in numbers if values.get(name)}
+            for split, values in metrics.items()
+        },
+    }
+
+
+def write(table: Table, found: Mapping[str, dict[str, Any]], path: Path) -> None:
+    """The results as JSON and as Markdown."""
+    check_same_data(table, found)
+    cells = [cell for cell in _cells(table, found) if cell["n"] or cell["failed"]]
+    content = {"title": table.title, "paper": table.paper, "cells": cells, "runs": dict(found)}
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    path.with_suffix(".md").write_text(markdown(table, cells))
+
+
+def check_same_data(table: Table, found: Mapping[str, dict[str, Any]]) -> None:
+    """Refuse rows that were judged on different data: they must not stand in one column."""
+    for column in table.columns:
+        for seed in table.seeds:
+            keys = [f"{row} | {column} | {seed}" for row in table.rows]
+            hashes = {key: found[key].get("hashes") for key in keys if key in found}
+            known = {key: value for key, value in hashes.items() if value}
+            for key, value in known.items():
+                first = next(iter(known))
+                splits = value.keys() & known[first].keys()
+                differ = [split for split in splits if value[split] != known[first][split]]
+                if differ:
+                    raise CrossbiasError(
+                        f"{first!r} and {key!r} have other data in {', '.join(differ)}; remove "
+                        f"the older one from the results and run it again"
+                    )
+
+
+def _cells(table: Table, found: Mapping[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for row, about in table.rows.items():
+        for metric, place in table.metrics.items():
+            for number, column in enumerate(table.columns):
+                records = [found.get(f"{row} | {column} | {seed}") for seed in table.seeds]
+                done = [record for record in records if record and "found" in record]
+                values = [record["found"][place["split"]][place["number"]] for record in done]
+                failed = [record["failed"] for record in records if record and "failed" in record]
+                published = about.get("paper", {}).get(metric, [None] * len(table.columns))[number]
+                yield {"row": row, "metric": metric, "column": column} | _cell(
+                    values, failed, published
+                )
+
+
+def _cell(values: list[float], failed: list[str], published: Any) -> dict[str, Any]:
+    """Ours over the seeds beside the paper's, in percent."""
+    value, spread = published if isinstance(published, list) else (published, None)
+    cell: dict[str, Any] = {"n": len(values), "failed": failed, "paper": value, "spread": spread}
+    if values:
+        ours = over_seeds(values)
+        rounded = {
+            name: None if math.isnan(number) else round(100 * number, 2)
+            for name, number in ours._asdict().items()
+            if name != "seeds"
+        }
+        cell |= rounded
+        if value is not None:
+            cell["difference"] = round(rounded["mean"] - value, 2)
+            cell["inside"] = None if spread is None else abs(cell["difference"]) <= spread
+    return cell
+
+
+def markdown(table: Table, cells: list[dict[str, Any]]) -> str:
+    """The table for people."""
+    heads = ("row", "measured", "column", "ours", "runs", "95% interval", "paper", "difference")
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for cell in cells:
+        failed = f", {len(cell['failed'])} failed" if cell["failed"] else ""
+        ours = DASH if not cell["n"] else f"{cell['mean']:.2f}{_plus_minus(cell['deviation'])}"
+        limits = DASH if cell.get("low") is None else f"{cell['low']:.1f} to {cell['high']:.1f}"
+        paper = DASH if cell["paper"] is None else f"{cell['paper']}{_plus_minus(cell['spread'])}"
+        inside = {True: " (inside)", False: " (outside)", None: ""}[cell.get("inside")]
+        difference = f"{cell['difference']:+.2f}{inside}" if "difference" in cell else DASH
+        parts = (cell["row"], cell["metric"], cell["column"], ours, f"{cell['n']}{failed}")
+        lines.append("| " + " | ".join([*parts, limits, paper, difference]) + " |")
+    return f"**{table.title}** ({table.paper})\n\n" + "\n".join(lines) + "\n"
+
+
+def _plus_minus(number: float | None) -> str:
+    return "" if number is None else f" ± {number:.2f}"
+
+
+if __name__ == "__main__":
+    main()
