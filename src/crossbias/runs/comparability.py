@@ -12,16 +12,7 @@ Folders = str | Path | Sequence[str | Path]
 
 
 def read_runs(folders: Folders, *, split: str | None = None) -> list[FinishedRun]:
-    """Read finished runs of the same data.
-
-    Args:
-        folders: The run folders.
-        split: The split to judge them by; the usual one if left out.
-
-    Raises:
-        CrossbiasError: A folder is not a finished run, is damaged, is named twice or lacks the
-            split, or two runs were judged on different data.
-    """
+    """Read finished runs of the same data, to be judged by the split or else by the usual one."""
     several = [folders] if isinstance(folders, str | Path) else folders
     paths = [Path(folder) for folder in several]
     if not paths:

@@ -1,7 +1,7 @@
 """compare: finished runs in, a Comparison out, which the tables and the report are made of."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -108,50 +108,42 @@ def compare(
     rows = rows_of(read, names, attribute)
     baseline = next((row for row in rows if row.runs[0].method == "erm"), rows[0])
     judged_by = attribute or baseline.runs[0].bias
-    pairs = [_Pair(baseline, row, judged_by) for row in rows if row is not baseline]
+    cells, others = baseline.metrics[0].cells, [row for row in rows if row is not baseline]
+    cell = _cell_of_each(baseline.runs[0], cells, judged_by)
+    weights = {name: WEIGHTS[name](cells).flatten() for name in names if name in WEIGHTS}
     return Comparison(
         metrics=names,
         runs=tuple(read),
         rows=tuple(rows),
         baseline=baseline,
-        gains={pair.row.label: pair.gains(names) for pair in pairs},
-        tests={pair.row.label: pair.tests(names) for pair in pairs},
+        gains={row.label: _gains(baseline, row, cell, weights) for row in others},
+        tests={row.label: _tests(baseline, row, cell, weights) for row in others},
         attribute=judged_by,
         notes=tuple(_notes(rows)),
     )
 
 
-class _Pair:
-    """The baseline and another row, answer by answer to the same test samples."""
+def _gains(
+    baseline: Row, row: Row, cell: Tensor, weights: Mapping[str, Tensor]
+) -> dict[str, Estimate]:
+    """The difference of each metric that is a weighted mean of cells."""
+    first, second = _share_right(baseline), _share_right(row)
+    found = {
+        name: paired_difference(first, second, cell=cell, weights=each)
+        for name, each in weights.items()
+    }
+    return {name: gain for name, gain in found.items() if gain.n}
 
-    def __init__(self, baseline: Row, row: Row, attribute: str | None) -> None:
-        self.baseline, self.row = baseline, row
-        self.cells = baseline.metrics[0].cells
-        self.cell = _cell_of_each(baseline.runs[0], self.cells, attribute)
 
-    def gains(self, names: Sequence[str]) -> dict[str, Estimate]:
-        """The difference of each metric that is a weighted mean of cells."""
-        first, second = _share_right(self.baseline), _share_right(self.row)
-        found = {
-            name: paired_difference(
-                first, second, cell=self.cell, weights=WEIGHTS[name](self.cells).flatten()
-            )
-            for name in names
-            if name in WEIGHTS
-        }
-        return {name: gain for name, gain in found.items() if gain.n}
-
-    def tests(self, names: Sequence[str]) -> dict[str, McNemar]:
-        """McNemar's test of each metric that is a mean of samples; it is about two models."""
-        if self.baseline.runs[1:] or self.row.runs[1:]:
-            return {}
-        first, second = _share_right(self.baseline) > 0, _share_right(self.row) > 0
-        found = {}
-        for name in _OF_SAMPLES:
-            counted = WEIGHTS[name](self.cells).flatten()[self.cell] > 0
-            if name in names and counted.any():
-                found[name] = mcnemar(first[counted], second[counted])
-        return found
+def _tests(
+    baseline: Row, row: Row, cell: Tensor, weights: Mapping[str, Tensor]
+) -> dict[str, McNemar]:
+    """McNemar's test of each metric that is a mean of samples; it is about two models."""
+    if baseline.runs[1:] or row.runs[1:]:
+        return {}
+    first, second = _share_right(baseline) > 0, _share_right(row) > 0
+    counted = {name: weights[name][cell] > 0 for name in _OF_SAMPLES if name in weights}
+    return {n: mcnemar(first[rows], second[rows]) for n, rows in counted.items() if rows.any()}
 
 
 def _share_right(row: Row) -> Tensor:
@@ -168,13 +160,13 @@ def _cell_of_each(run: FinishedRun, cells: Cells, attribute: str | None) -> Tens
 
 def _notes(rows: Sequence[Row]) -> list[str]:
     notes = []
-    found = differences([run for row in rows for run in row.runs])
-    if found:
+    if found := differences([run for row in rows for run in row.runs]):
         notes.append(
             f"The rows differ in more than method and seed: {', '.join(found)}. "
             f"What looks like an effect of the method may be due to that."
         )
     if len({len(row.runs) for row in rows}) > 1:
         notes.append("The rows are over different numbers of seeds.")
-    warning = rows[0].metrics[0].warning
-    return [*notes, *([f"{warning}."] if warning else [])]
+    if warning := rows[0].metrics[0].warning:
+        notes.append(f"{warning}.")
+    return notes

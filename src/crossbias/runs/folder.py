@@ -127,11 +127,7 @@ class RunFolder:
 
 
 def check_finished(path: Path) -> None:
-    """Refuse a run that was stopped before its end.
-
-    Raises:
-        CrossbiasError: The folder has no ``done``.
-    """
+    """Refuse a run that was stopped before its end."""
     if not (path / "done").exists():
         raise CrossbiasError(
             f"the run in {path} is not finished; finish it with: {resume_command(path)}"

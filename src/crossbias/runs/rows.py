@@ -72,11 +72,7 @@ class Row(NamedTuple):
 
 
 def checked_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
-    """The metrics asked for, or the usual ones.
-
-    Raises:
-        CrossbiasError: There is no such metric.
-    """
+    """The metrics asked for, after checking that there are such; else the usual ones."""
     for name in names or ():
         if name not in METRICS:
             raise CrossbiasError(
@@ -91,14 +87,8 @@ def rows_of(
 ) -> list[Row]:
     """One row for the runs of each recipe, in the order in which they are named.
 
-    Args:
-        runs: Runs of the same data.
-        metrics: The numbers of the row, keys of ``METRICS``.
-        attribute: Judge by another attribute than the runs' own bias.
-
-    Raises:
-        CrossbiasError: A run has no such attribute, or two runs agree in everything including the
-            seed: counting both would pretend to know more.
+    Two runs that agree in everything, including the seed, are refused: counting both would pretend
+    to know more. ``attribute`` is another attribute to judge by than the runs' own bias.
     """
     recipes: dict[str, list[FinishedRun]] = {}
     for run in runs:
