@@ -17,11 +17,6 @@ def denoiser_scatter(name: str, run: FinishedRun, number: int) -> Markup | None:
 
     The figure ``denoiser`` reads three stages: the loss and the softmax entropy of each training
     row, and the threshold, delta of eq. 2.
-
-    Args:
-        name: The run's name, for the description.
-        run: The run.
-        number: The figure's number among the scatters of the page.
     """
     stages = run.stages_of("denoiser", 3)
     if stages is None:

@@ -41,9 +41,8 @@ def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
     filters = (count, duration, percent, plus_minus, selection, settings, supervision)
     environment.filters |= {each.__name__: each for each in filters}
     environment.filters |= {"interval": _interval, "pretty": _pretty}
-    parts = (_frame(), _facts(comparison), _tables(comparison), _figures(comparison))
-    content = {name: value for part in parts for name, value in part.items()}
-    return environment.get_template("page.html").render(content, audit=audit)
+    content = _frame() | _facts(comparison) | _tables(comparison) | _figures(comparison)
+    return environment.get_template("page.html").render(content, compared=comparison, audit=audit)
 
 
 def _frame() -> dict[str, Any]:
@@ -62,15 +61,10 @@ def _facts(comparison: Comparison) -> dict[str, Any]:
     return {
         "about_gains": about_gains(comparison),
         "about_rows": about_rows(comparison),
-        "baseline": comparison.baseline.label,
         "bias": first.bias or "bias",
-        "commands": comparison.commands,
         "data": first.config["data"],
         "labeled": _labeled(comparison),
         "names": comparison.run_labels,
-        "notes": comparison.notes,
-        "rows": comparison.rows,
-        "runs": comparison.runs,
         "split": comparison.split,
         "summary": summary(comparison),
         "test": first.test,
@@ -79,14 +73,13 @@ def _facts(comparison: Comparison) -> dict[str, Any]:
 
 def _tables(comparison: Comparison) -> dict[str, Any]:
     groups = comparison.runs[0].test.groups
-    sizes = [group.accuracy.n for group in groups if group.accuracy.n]
     return {
         "attributes": tables.attribute_tables(comparison),
         "gains": grids_of(comparison)[1:],
         "groups": tables.group_rows(comparison.rows),
         "measures": tables.measure_table(comparison),
         "others": tables.split_tables(comparison),
-        "sizes": sizes,
+        "sizes": [group.accuracy.n for group in groups if group.accuracy.n],
         "table": tables.accuracy_table(comparison.rows),
     }
 

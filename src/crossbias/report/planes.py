@@ -23,15 +23,7 @@ _RESOLUTION = 180  # dots per inch; there are many marks, so they are drawn as p
 
 
 def scatter(axes: Axes, points: Tensor, labels: Tensor, names: Sequence[str], title: str) -> None:
-    """Draw samples, one shape and color for each name, with a key that counts them.
-
-    Args:
-        axes: Where to draw.
-        points: ``(m, 2)``.
-        labels: ``(m,)`` numbers of names, ``UNKNOWN`` where not known.
-        names: What the numbers stand for.
-        title: What the names are.
-    """
+    """Draw samples (m, 2), one shape and color for each label (m,), with a key that counts them."""
     handles, shown = [], []
     for number in sorted(set(labels.tolist())):
         own = points[labels == number].double().numpy()
@@ -59,14 +51,9 @@ def _style(number: int, size: int) -> dict[str, Any]:
 
 
 def principal_plane(features: Tensor) -> tuple[Tensor, tuple[float, float]]:
-    """Features in the plane in which they vary most (PCA).
+    """Features (m, D) in the plane in which they vary most (PCA), (m, 2) float64.
 
-    Args:
-        features: ``(m, D)``.
-
-    Returns:
-        ``(m, 2)`` float64 coordinates, signed so that the largest in each column is positive,
-        and the share of the variance along each axis.
+    Also the share of the variance along each axis. The largest number of each column is positive.
     """
     centered = features.double().nan_to_num(0)
     centered = centered - centered.mean(0)
@@ -85,13 +72,7 @@ def principal_plane(features: Tensor) -> tuple[Tensor, tuple[float, float]]:
 
 
 def decision_boundary(name: str, run: FinishedRun, number: int) -> Markup | None:
-    """The model's answers over the plane, with samples; None where inputs are not 2-D.
-
-    Args:
-        name: The run's name, for the description.
-        run: The run.
-        number: The figure's number among the boundaries of the page.
-    """
+    """The model's answers over the plane, with samples; None where inputs are not 2-D."""
     views = run.views.get(run.split)
     if views is None or views.boundary is None:
         return None
@@ -122,11 +103,6 @@ def feature_planes(name: str, run: FinishedRun, number: int) -> Markup | None:
 
     Two panels of the same points: where classes separate, the features tell them apart; where
     bias values do, the features still carry the bias.
-
-    Args:
-        name: The run's name, for the description.
-        run: The run.
-        number: The figure's number among the features of the page.
     """
     views = run.views.get(run.split)
     if views is None or len(views.rows) < 3:

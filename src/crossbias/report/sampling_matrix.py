@@ -19,20 +19,12 @@ class Shares(NamedTuple):
     samples: Tensor  # (classes, biases) int64, how many
     draws: Tensor  # (classes, biases) float64, sums to 1
 
-    def of(self, groups: Tensor) -> tuple[float, float]:
-        """Shares of the samples and of the draws that some groups have together."""
-        samples = self.samples[groups].sum() / self.samples.sum()
-        return float(samples), float(self.draws[groups].sum())
-
 
 def sampling_shares(run: FinishedRun) -> Shares | None:
     """Shares of the groups, where the run drew or weighed its training samples.
 
     The figure ``sampling`` reads one stage: a number for each training row, by which it is drawn
     or weighed.
-
-    Raises:
-        CrossbiasError: The stage does not fit the training labels.
     """
     stages = run.stages_of("sampling", 1)
     if stages is None or stages[0].ndim != 1 or run.labels is None:
@@ -54,19 +46,12 @@ def sampling_shares(run: FinishedRun) -> Shares | None:
 
 
 def sampling_matrix(name: str, run: FinishedRun, number: int) -> Markup | None:
-    """The share of the draws of every group, aligned ones framed; None without such a stage.
-
-    Args:
-        name: The run's name, for the description.
-        run: The run.
-        number: The figure's number among the matrices of the page.
-    """
+    """The share of the draws of every group, aligned ones framed; None without such a stage."""
     shares = sampling_shares(run)
     if shares is None:
         return None
-    empty = shares.samples == 0
     heat = HeatMap(
-        values=shares.draws.masked_fill(empty, torch.nan).tolist(),
+        values=shares.draws.masked_fill(shares.samples == 0, torch.nan).tolist(),
         sizes=shares.samples.tolist(),
         rows=run.test.classes,
         columns=run.test.biases,
@@ -76,6 +61,7 @@ def sampling_matrix(name: str, run: FinishedRun, number: int) -> Markup | None:
         highest=max(float(shares.draws.max()), 1e-9),
     )
     aligned = torch.tensor(run.test.aligned_groups)
-    samples, draws = (percent(share) for share in shares.of(aligned))
+    samples = percent(float(shares.samples[aligned].sum() / shares.samples.sum()))
+    draws = percent(float(shares.draws[aligned].sum()))
     told = f"aligned groups hold {samples} of the training samples and get {draws} of the draws"
     return heat.figure(f"sampling {number}", f"{name}: {told}")

@@ -102,7 +102,7 @@ def _best_sentence(
     if not rows:
         return Markup("No other method is in this report to compare it with.")
     others = [_standing(row, metric) for row in rows]
-    best = max(others, key=_value)
+    best = max(others, key=lambda standing: standing.score.value)
     parts = (best.row.label, best.knowledge, percent(best.score.value), best.interval)
     if plain is not None and best.score.value <= plain.score.value:
         return Markup(
@@ -137,7 +137,7 @@ def _without_labels(others: Sequence[Standing], best: Standing) -> Markup:
     unlabeled = [standing for standing in others if not standing.labeled]
     if not best.labeled or not unlabeled:
         return Markup("")
-    second = max(unlabeled, key=_value)
+    second = max(unlabeled, key=lambda standing: standing.score.value)
     return Markup(" Without bias labels, <strong>{}</strong> does best, with {}.").format(
         second.row.label, _mean(second.row, second.score)
     )
@@ -146,7 +146,3 @@ def _without_labels(others: Sequence[Standing], best: Standing) -> Markup:
 def _mean(row: Row, number: Number) -> Markup:
     mean = f" (mean of {len(row.runs)} seeds)" if row.runs[1:] else ""
     return Markup("<strong>{}</strong>{}").format(percent(number.value), mean)
-
-
-def _value(standing: Standing) -> float:
-    return standing.score.value

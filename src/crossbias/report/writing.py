@@ -61,7 +61,8 @@ def report(
             compared, or the file cannot be written.
     """
     path = Path(output)
-    chosen = format or _format_of(path)
+    ending = path.suffix.lower().removeprefix(".")
+    chosen = format or next((each for each in FORMATS if each == ending), "html")
     if chosen not in FORMATS:
         raise CrossbiasError(f"a report is one of {', '.join(FORMATS)}, got {chosen!r}")
     comparison = compare(runs)
@@ -84,8 +85,3 @@ def _rendered(format: Format, comparison: Comparison, audit: AuditFindings | Non
         case "json":
             from crossbias.report.json_report import render
     return render(comparison, audit)
-
-
-def _format_of(path: Path) -> Format:
-    ending = path.suffix.lower().removeprefix(".")
-    return next((each for each in FORMATS if each == ending), "html")
