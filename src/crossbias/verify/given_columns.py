@@ -35,11 +35,7 @@ class LabelColumn(NamedTuple):
 
 
 def label_column(what: str, column: Column) -> LabelColumn:
-    """Read a column of whole numbers or of names.
-
-    Args:
-        what: What to call it in messages.
-        column: ``(n,)``; None, NaN, an empty text or -1 where a value is missing.
+    """Read a column of whole numbers or of names; ``what`` is its name in messages.
 
     >>> label_column("attribute 'place'", ["sofa", None, "lawn"])
     LabelColumn(numbers=array([ 1, -1,  0]), names=('lawn', 'sofa'))
@@ -93,12 +89,8 @@ def places_of(
 ) -> list[int]:
     """The place of each name among the known ones.
 
-    Args:
-        names: The names to look up.
-        known: The names there are.
-        what: What holds the names, for the message.
-        kind: What the known names are, for the message.
-        remedy: What to do about a name that is not known.
+    The message about another one says ``what`` holds the names, of which ``kind`` the known ones
+    are, and the remedy.
     """
     places = {name: place for place, name in enumerate(known)}
     found = [str(name) for name in names]

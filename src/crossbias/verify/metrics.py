@@ -1,7 +1,7 @@
 """Metrics: everything reported about a model on one split, each number with its interval."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from html import escape
 from typing import Any, Final
 
@@ -12,8 +12,7 @@ from crossbias import formatting
 from crossbias.errors import CrossbiasError
 from crossbias.verify import accuracies
 from crossbias.verify.calibration import calibration_by_group, calibration_error
-from crossbias.verify.cells import Cells
-from crossbias.verify.counts import count
+from crossbias.verify.cells import Cells, count
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.groups import Group, small_group_warning
 from crossbias.verify.intervals import Estimate
@@ -52,11 +51,11 @@ class Metrics:
             where nobody knows.
         class_averaged: Mean over the classes that have samples, each counting the same.
         calibration: The expected calibration error over all samples; None without probabilities.
-        group_calibration: The same for each group, in the order of ``groups``; empty without
-            probabilities or with too many groups.
         demographic_parity: The demographic-parity gap between bias values; None where only counts
             were kept or there are too many groups.
         equalized_odds: The equalized-odds gap between bias values; None in the same cases.
+        group_calibration: The calibration error of each group, in the order of ``groups``; empty
+            without probabilities or with too many groups.
         attributes: For each attribute of the data that is not the bias, the metrics with respect
             to it, which have no further attributes.
     """
@@ -73,9 +72,9 @@ class Metrics:
     aligned_groups: tuple[tuple[bool, ...], ...]
     class_averaged: Estimate
     calibration: Estimate | None = None
-    group_calibration: tuple[Estimate, ...] = ()
     demographic_parity: Estimate | None = None
     equalized_odds: Estimate | None = None
+    group_calibration: tuple[Estimate, ...] = ()
     attributes: Mapping[str, "Metrics"] = field(default_factory=dict)
 
     @classmethod
@@ -192,37 +191,20 @@ class Metrics:
 
     def summary(self) -> dict[str, float]:
         """The accuracies that exist, as plain numbers by name."""
-        worst = self.worst_group
-        named = {
-            "accuracy": self.overall,
-            **{name: getattr(self, name) for name in _NEED_LABELS},
-            "worst_group": worst and worst.accuracy,
-        }
+        worst = self.worst_group and self.worst_group.accuracy
+        named = {"accuracy": self.overall, **self._by_label(), "worst_group": worst}
         return {name: part.value for name, part in named.items() if part is not None and part.n}
 
     def to_json(self) -> dict[str, Any]:
         """The metrics as a JSON object, null where a number does not exist."""
-        return {
-            "overall": self.overall.to_json(),
-            **self._estimates(_NEED_LABELS),
-            "worst_group": self.worst_group and self.worst_group.to_json(),
-            "per_class": [
-                {"target": name, **accuracy.to_json()}
-                for name, accuracy in zip(self.classes, self.per_class, strict=True)
-            ],
-            "groups": [group.to_json() for group in self.groups],
-            "classes": list(self.classes),
-            "biases": list(self.biases),
-            "aligned_groups": [list(row) for row in self.aligned_groups],
-            "class_averaged": self.class_averaged.to_json(),
-            **self._estimates(_RELIABILITY),
-            "group_calibration": [error.to_json() for error in self.group_calibration],
-            "attributes": {name: each.to_json() for name, each in self.attributes.items()},
+        names = [each.name for each in fields(self)]
+        of_classes = zip(self.classes, self.per_class, strict=True)
+        return {name: _as_json(getattr(self, name)) for name in names} | {
+            "per_class": [{"target": name, **accuracy.to_json()} for name, accuracy in of_classes]
         }
 
-    def _estimates(self, names: tuple[str, ...]) -> dict[str, Any]:
-        found: dict[str, Estimate | None] = {name: getattr(self, name) for name in names}
-        return {name: estimate and estimate.to_json() for name, estimate in found.items()}
+    def _by_label(self) -> dict[str, Estimate | None]:
+        return {name: getattr(self, name) for name in _NEED_LABELS}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Metrics":
@@ -232,7 +214,7 @@ class Metrics:
             CrossbiasError: The object is not one that ``to_json`` made.
         """
         try:
-            metrics = cls(**_parts(cls, value))
+            metrics = cls(**_parts(value))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CrossbiasError(f"these are not metrics of a split: {error!r}") from error
         rows, columns = len(metrics.classes), len(metrics.biases)
@@ -244,11 +226,10 @@ class Metrics:
 
     def _repr_html_(self) -> str:
         """The accuracies as a small table, which a notebook shows."""
-        worst = self.worst_group
-        named = {"overall": self.overall}
-        named |= {name: getattr(self, name) for name in _NEED_LABELS}
-        if worst is not None:
-            named[f"worst group ({worst.target}, {worst.bias})"] = worst.accuracy
+        named = {"overall": self.overall, **self._by_label()}
+        if self.worst_group is not None:
+            target, bias, accuracy = self.worst_group
+            named[f"worst group ({target}, {bias})"] = accuracy
         rows = [_html_row(name, part) for name, part in named.items() if part is not None]
         titles = "<th></th><th>accuracy</th><th>95% interval</th><th>samples</th>"
         return f"<table><tr>{titles}</tr>{''.join(rows)}</table>"
@@ -271,7 +252,15 @@ def _counted(estimates: Sequence[Estimate]) -> tuple[Tensor, Tensor]:
     return total, torch.tensor(correct, dtype=torch.int64)
 
 
-def _parts(kind: type[Metrics], value: Mapping[str, Any]) -> dict[str, Any]:
+def _as_json(part: Any) -> Any:
+    if hasattr(part, "to_json"):
+        return part.to_json()
+    if isinstance(part, Mapping):
+        return {name: _as_json(each) for name, each in part.items()}
+    return [_as_json(each) for each in part] if isinstance(part, tuple) else part
+
+
+def _parts(value: Mapping[str, Any]) -> dict[str, Any]:
     """The constructor's arguments, from what ``Metrics.to_json`` made."""
     optional = {name: value[name] for name in (*_NEED_LABELS, *_RELIABILITY)}
     worst = value["worst_group"]
@@ -286,7 +275,7 @@ def _parts(kind: type[Metrics], value: Mapping[str, Any]) -> dict[str, Any]:
         "aligned_groups": tuple(map(tuple, value["aligned_groups"])),
         "class_averaged": Estimate.from_json(value["class_averaged"]),
         "group_calibration": tuple(map(Estimate.from_json, value["group_calibration"])),
-        "attributes": {n: kind.from_json(part) for n, part in value["attributes"].items()},
+        "attributes": {n: Metrics.from_json(part) for n, part in value["attributes"].items()},
     }
 
 
