@@ -23,12 +23,7 @@ class Cue(NamedTuple):
 
 
 def image_cues(images: Tensor, *, progress: Progress | None = None) -> list[Cue]:
-    """Every cue in the pixels, ordered by how little it captures.
-
-    Args:
-        images: ``(n, C, H, W)`` uint8, read in parts.
-        progress: Receives progress reports.
-    """
+    """Every cue in the pixels of (n, C, H, W) uint8 images, ordered by how little it captures."""
     progress = progress or Progress()
     images = _at_least(images, _SMALLEST)
     size = max(1, _CHUNK // math.prod(images.shape[1:]))

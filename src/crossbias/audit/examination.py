@@ -63,7 +63,7 @@ def audit(
     progress = progress or Progress()
     _check(data, files)
     rows = _drawn(len(data), limit, seed)
-    some = data if len(rows) == len(data) else data.subset(rows)
+    some = _subset(data, rows)
     attributes, cues = evidence_of(
         data, some, files=files and [files[row] for row in rows.tolist()],
         permutations=permutations, seed=seed, progress=progress,
@@ -72,7 +72,7 @@ def audit(
     model = None
     if network is not None:
         progress.note(f"auditing the model {network_name}")
-        looked_at = some if judged is None else _limited(judged, limit, seed)
+        looked_at = some if judged is None else _subset(judged, _drawn(len(judged), limit, seed))
         model = audit_model(network, looked_at, name=network_name, seed=seed)
     not_tested = [
         *untested_data(data, audited=len(some), with_files=files is not None),
@@ -111,8 +111,7 @@ def _drawn(n: int, limit: int, seed: int) -> Tensor:
     return torch.randperm(n, generator=generator_for(seed, "audited"))[:limit].sort().values
 
 
-def _limited(data: BiasedDataset, limit: int, seed: int) -> BiasedDataset:
-    rows = _drawn(len(data), limit, seed)
+def _subset(data: BiasedDataset, rows: Tensor) -> BiasedDataset:
     return data if len(rows) == len(data) else data.subset(rows)
 
 

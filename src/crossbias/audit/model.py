@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -44,45 +44,19 @@ class ConfidentErrors(NamedTuple):
     bias: str | None
     errors: Estimate
 
-    def to_json(self) -> dict[str, Any]:
-        """The group as ``audit.json`` has it."""
-        return self._asdict() | {"errors": self.errors.to_json()}
-
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFinding:
-    """What an audit found about a network.
+    """What an audit found about a network."""
 
-    Args:
-        name: Name of the network or its run.
-        split: The split on which it was audited.
-        hash: Content hash of that split.
-        features: What the features reveal about each attribute.
-        flips: How many answers change with each cue.
-        confident_errors: Confident errors in each group of each attribute.
-        overall_errors: Confident errors in all samples.
-    """
-
-    name: str
-    split: str
-    hash: str
-    features: tuple[FeatureFinding, ...]
+    name: str  # of the network or its run
+    split: str  # on which it was audited
+    hash: str  # content hash of that split
+    features: tuple[FeatureFinding, ...]  # what they reveal about each attribute
     flips: tuple[Flips, ...]
-    confident_errors: tuple[ConfidentErrors, ...]
-    overall_errors: Estimate
-
-    def to_json(self) -> dict[str, Any]:
-        """The finding as ``audit.json`` has it."""
-        return {
-            "name": self.name,
-            "split": self.split,
-            "hash": self.hash,
-            "features": [found._asdict() for found in self.features],
-            "flips": [found.to_json() for found in self.flips],
-            "confidence_limit": CONFIDENCE_LIMIT,
-            "confident_errors": [group.to_json() for group in self.confident_errors],
-            "overall_errors": self.overall_errors.to_json(),
-        }
+    confidence_limit: float = CONFIDENCE_LIMIT
+    confident_errors: tuple[ConfidentErrors, ...]  # of each group of each attribute
+    overall_errors: Estimate  # confident errors in all samples
 
 
 def audit_model(network: Network, data: BiasedDataset, *, name: str, seed: int) -> ModelFinding:

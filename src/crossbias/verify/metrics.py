@@ -1,7 +1,7 @@
 """Metrics: everything reported about a model on one split, each number with its interval."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, Final
 
@@ -197,11 +197,9 @@ class Metrics:
 
     def to_json(self) -> dict[str, Any]:
         """The metrics as a JSON object, null where a number does not exist."""
-        names = [each.name for each in fields(self)]
         of_classes = zip(self.classes, self.per_class, strict=True)
-        return {name: _as_json(getattr(self, name)) for name in names} | {
-            "per_class": [{"target": name, **accuracy.to_json()} for name, accuracy in of_classes]
-        }
+        per_class = [{"target": name, **accuracy.to_json()} for name, accuracy in of_classes]
+        return {**formatting.as_json(vars(self)), "per_class": per_class}
 
     def _by_label(self) -> dict[str, Estimate | None]:
         return {name: getattr(self, name) for name in _NEED_LABELS}
@@ -250,14 +248,6 @@ def _counted(estimates: Sequence[Estimate]) -> tuple[Tensor, Tensor]:
     total = torch.tensor([each.n for each in estimates], dtype=torch.int64)
     correct = [round(each.value * each.n) if each.n else 0 for each in estimates]
     return total, torch.tensor(correct, dtype=torch.int64)
-
-
-def _as_json(part: Any) -> Any:
-    if hasattr(part, "to_json"):
-        return part.to_json()
-    if isinstance(part, Mapping):
-        return {name: _as_json(each) for name, each in part.items()}
-    return [_as_json(each) for each in part] if isinstance(part, tuple) else part
 
 
 def _parts(value: Mapping[str, Any]) -> dict[str, Any]:
