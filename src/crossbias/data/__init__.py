@@ -31,7 +31,7 @@ from crossbias.data.source import Source
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest, imported, validated
 
-_SOURCES: tuple[type[Source], ...] = (
+_SOURCES = (
     Glyphs,
     BiasedMNIST,
     LNLColoredMNIST,

@@ -31,10 +31,8 @@ _SPEC = re.compile(r"\s*([a-z-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 def augmentation(specs: tuple[str, ...], *, size: int = 0) -> Augmentation:
     """Combine named augmentations, applied one after the other.
 
-    Args:
-        specs: Names of augmentations. Numbers in parentheses, by position or as ``name=number``,
-            replace the defaults.
-        size: Side of the square to which cropping augmentations cut; 0 keeps the images' shape.
+    Numbers in parentheses, by position or as ``name=number``, replace the defaults. ``size`` is the
+    side of the square to which cropping augmentations cut; 0 keeps the images' shape.
 
     >>> augment = augmentation(("flip", "crop(2)", "jitter(hue=0.1)"))
     """

@@ -66,10 +66,8 @@ class BiasedMNIST(DigitSource):
             return {"images": 10_000}
         if split != "train" or self.held_out:
             return {}
-        counts = {"images": 60_000}
-        if self.rho in CONFLICTING:
-            counts["conflicting"] = CONFLICTING[self.rho]
-        return counts
+        known = self.rho in CONFLICTING
+        return {"images": 60_000} | ({"conflicting": CONFLICTING[self.rho]} if known else {})
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Color one split."""

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from crossbias.data.assignment import biased_values, shuffled
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.generated.digit_source import DigitSource
 from crossbias.data.generated.strokes import CHUNK, draw
-from crossbias.data.source import Source
 from crossbias.parameters import Count, Fraction, Interval
 from crossbias.seeds import generator_for
 
@@ -39,7 +39,7 @@ ColoredPart = Literal["background", "foreground", "corner"]
 
 
 @dataclass(kw_only=True)
-class Glyphs(Source):
+class Glyphs(DigitSource):
     """Handwritten-looking digits whose color is associated with the class.
 
     Class k is aligned with color k. Exactly floor(n * rho + 1/2) of the n images of a class have
@@ -83,18 +83,10 @@ class Glyphs(Source):
         rho = 1 / len(COLORS) if split == "test" else self.rho
         biases = biased_values(targets, values=len(COLORS), rho=rho, generator=color)
         ink = draw(targets, image_size=self.image_size, generator=strokes)
-        return BiasedDataset(
-            inputs=_painted(ink, biases, self.bias, noise),
-            targets=targets,
-            attributes={self.bias: biases},
-            bias=self.bias,
-            name=self.name,
-            split=split,
-            classes=tuple(str(digit) for digit in range(10)),
-            values={self.bias: tuple(COLORS)},
-            alignments={self.bias: torch.eye(10, dtype=torch.bool)},
-            mean=(0.5,) * 3,
-            std=(0.5,) * 3,
+        images = _painted(ink, biases, self.bias, noise)
+        normalization = {"mean": (0.5,) * 3, "std": (0.5,) * 3}
+        return self.assembled(
+            split, images, targets, biases, bias=self.bias, values=tuple(COLORS), **normalization
         )
 
 

@@ -30,20 +30,15 @@ _REPORT: Final = 256  # files between two reports of progress
 
 @dataclass
 class DataCheck:
-    """The result of a check.
+    """The result of a check."""
 
-    Attributes:
-        sizes: Number of samples of each split.
-        errors: What must be repaired: unusable files, and counts that differ from published ones.
-        warnings: What a person should know: copies, missing labels, values that occur once, and
-            classes of the training split without a conflicting sample.
-        compared: Number of published counts that were compared.
-    """
-
-    sizes: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)  # samples of each split
+    # Unusable files, and counts that differ from published ones, must be repaired.
     errors: list[str] = field(default_factory=list)
+    # A person should know of copies, missing labels, values that occur once, and classes of the
+    # training split without a conflicting sample.
     warnings: list[str] = field(default_factory=list)
-    compared: int = 0
+    compared: int = 0  # published counts
 
 
 def check_source(
@@ -121,16 +116,9 @@ def _hashes_of(split: str, inputs: Tensor) -> dict[str, str]:
 def _decode_all(
     files: Sequence[tuple[str, Path]], fit: Fit, *, split: str, progress: Progress
 ) -> tuple[dict[str, str], list[str]]:
-    """Decode every file, whether it is in the cache or not.
+    """Decode every file, given by name and path, whether it is in the cache or not.
 
-    Args:
-        files: The name in messages and the path of each file.
-        fit: How the files would become pixels.
-        split: Name of their split, for the progress reports.
-        progress: Receives progress reports.
-
-    Returns:
-        The hash of each readable file by its name, and what is wrong with the others.
+    Returns the hash of each readable file by its name, and what is wrong with the others.
     """
     hashes: dict[str, str] = {}
     broken = []
@@ -199,10 +187,7 @@ def _copies(hashes: Mapping[str, Mapping[str, str]]) -> list[str]:
     """Warnings about samples of one split that are also in another, byte for byte.
 
     Test splits may overlap each other on purpose. Training and validation must not overlap any
-    other split.
-
-    Args:
-        hashes: For each split, the hash of each sample by its name.
+    other split. For each split, ``hashes`` has the hash of each sample by its name.
     """
     warnings = []
     for split in ("train", "validation"):

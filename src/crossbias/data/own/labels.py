@@ -30,29 +30,19 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TableLabels:
-    """The labels of every row of a table.
-
-    Args:
-        target: The classes.
-        attributes: The values of each attribute, by its name.
-        bias: Name of the attribute that is the bias, if any.
-    """
+    """The labels of every row of a table."""
 
     target: EncodedColumn
-    attributes: dict[str, EncodedColumn]
-    bias: str | None
+    attributes: dict[str, EncodedColumn]  # by name
+    bias: str | None  # the attribute that is the bias, if any
 
     @classmethod
     def of(
         cls, table: LabelTable, *, target: str, bias: str | None, attributes: Sequence[str]
     ) -> "TableLabels":
-        """Read the labels from a table.
+        """Read the labels from columns of a table.
 
-        Args:
-            table: The table.
-            target: Column of the classes.
-            bias: Column of the bias, or several separated by commas; each is also an attribute.
-            attributes: Further columns.
+        The bias may be several columns separated by commas; each of them is also an attribute.
         """
         parts = [name.strip() for name in bias.split(",")] if bias else []
         found = {name: table.encoded(name) for name in (*parts, *attributes)}
@@ -91,11 +81,6 @@ def split_by_fraction(
 
     Samples are assigned group by group, each to the split that is furthest behind its fraction.
     So groups of one or two samples do not all round to the same split.
-
-    Args:
-        groups: The group of each sample, such as (target, bias).
-        fractions: The fraction of each split; their sum is 1.
-        seed: Seed that decides which samples go where.
 
     >>> split_by_fraction("aaaabbbb", {"train": 0.75, "test": 0.25}, seed=0).count("test")
     2

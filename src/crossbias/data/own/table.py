@@ -16,17 +16,11 @@ _BETWEEN = " / "  # separates the values in the name of a combined value
 
 @dataclass(frozen=True)
 class LabelTable:
-    """Named columns of text.
+    """Named columns of text."""
 
-    Args:
-        name: Name of the table in messages: its path.
-        columns: The cells of each column, by its name; empty where a value is missing.
-        where: The position of every row in messages, such as ``labels.csv line 5``.
-    """
-
-    name: str
-    columns: Mapping[str, Sequence[str]]
-    where: Sequence[str]
+    name: str  # in messages: its path
+    columns: Mapping[str, Sequence[str]]  # the cells; empty where a value is missing
+    where: Sequence[str]  # the position of every row in messages, such as "labels.csv line 5"
 
     def column(self, name: str) -> Sequence[str]:
         """The cells of one column."""
@@ -48,11 +42,7 @@ class LabelTable:
         return [values.index(cell) for cell in cells]
 
     def encoded(self, name: str) -> "EncodedColumn":
-        """Encode a column; its values are sorted, numbers by size and text alphabetically.
-
-        Raises:
-            CrossbiasError: The column is absent, or mixes numbers and text.
-        """
+        """Encode a column; its values are sorted, numbers by size and text alphabetically."""
         cells = ["" if is_missing(cell) else cell for cell in self.column(name)]
         known = [cell for cell in cells if cell]
         numbers = {cell: _number(cell) for cell in known}
@@ -99,15 +89,10 @@ class LabelTable:
 
 @dataclass(frozen=True)
 class EncodedColumn:
-    """A column as numbers.
+    """A column as numbers."""
 
-    Args:
-        numbers: ``(n,)`` int64, ``UNKNOWN`` where the value is missing.
-        values: Names of the values.
-    """
-
-    numbers: Tensor
-    values: tuple[str, ...]
+    numbers: Tensor  # (n,) int64, UNKNOWN where the value is missing
+    values: tuple[str, ...]  # their names
 
     @classmethod
     def of(cls, cells: Sequence[str], values: tuple[str, ...]) -> "EncodedColumn":

@@ -23,7 +23,6 @@ class TableSource(Source):
     their defaults. The order in which a subclass declares them goes into the record of a run.
     """
 
-    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
     network: ClassVar[str] = "resnet18"
 
     path: str

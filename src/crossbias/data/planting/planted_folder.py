@@ -26,17 +26,8 @@ def write_planted(
 ) -> tuple[int, tuple[int, ...]]:
     """Plant a cue into every split and write PNG images; ``labels.csv`` is written last.
 
-    Args:
-        source: The data source.
-        load: Loads one of its splits by name.
-        out: Folder to create; ``folder:OUT`` reads it.
-        cue: The kind of cue.
-        rho: Strength of the cue in training and validation. In test splits every value is
-            equally frequent in every class.
-        seed: Decides which images conflict.
-
-    Returns:
-        Number of images, and the shape of one, (channels, height, width).
+    In test splits every value is equally frequent in every class, whatever ``rho``. Returns the
+    number of images, and the shape of one, (channels, height, width).
     """
     if cue not in get_args(PlantedCue):
         raise CrossbiasError(
@@ -46,20 +37,16 @@ def write_planted(
     if out.exists():
         raise CrossbiasError(f"{out} exists already; name a folder that does not")
     rows: list[list[str]] = []
-    header: list[str] = []
-    shape: tuple[int, ...] = ()
     for split in source.available_splits:
         data = load(split)
         strength = rho if split in ("train", "validation") else 1 / data.num_classes
         planted = plant(data, bias=cue, rho=strength, seed=seed)  # type: ignore[arg-type]
-        header = ["file", "split", "target", *planted.attributes]
         rows += _write_split(planted, out)
-        shape = tuple(planted.inputs.shape[1:])
     with open(out / "labels.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(header)
+        writer.writerow(["file", "split", "target", *planted.attributes])
         writer.writerows(rows)
-    return len(rows), shape
+    return len(rows), tuple(planted.inputs.shape[1:])
 
 
 def _write_split(data: BiasedDataset, out: Path) -> list[list[str]]:

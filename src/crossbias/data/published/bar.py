@@ -42,7 +42,6 @@ class BAR(ImageSource):
 
     name: ClassVar[str] = "bar"
     summary: ClassVar[str] = "six actions at their typical places; tested at others"
-    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
     folder: ClassVar[str] = "bar"
     home: ClassVar[str] = "the repositories of LfF (original) or BiasEnsemble (severities)"
     classes: ClassVar[tuple[str, ...]] = ACTIONS

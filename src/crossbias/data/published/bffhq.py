@@ -52,12 +52,6 @@ class BFFHQ(ImageSource):
         else:
             name = "valid" if split == "validation" else "test"
             files = images_in(self.needed(folder / name))
-        labels = [numbers_in_name(file, source=self.name, limits=(2, 2)) for file in files]
-        listing = Listing(
-            files, [target for target, _ in labels], {"gender": [bias for _, bias in labels]}
-        )
-        if split == "test":
-            listing = listing.subset(
-                row for row, (target, bias) in enumerate(labels) if target != bias
-            )
-        return listing
+        rows = [(file, *numbers_in_name(file, source=self.name, limits=(2, 2))) for file in files]
+        conflicting = [row for row in rows if row[1] != row[2]]
+        return Listing.of(conflicting if split == "test" else rows, "gender")

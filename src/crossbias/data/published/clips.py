@@ -21,11 +21,7 @@ STRIDE: Final = 8
 
 
 def clip_files(clip: Path) -> list[Path]:
-    """The image files of the eight frames of a clip; a video is decoded once and kept as images.
-
-    Raises:
-        CrossbiasError: The clip has no frames, or is neither a folder nor a video.
-    """
+    """The image files of the eight frames of a clip; a video is decoded once and kept as images."""
     if clip.is_dir():
         frames = images_in(clip)
         if not frames:

@@ -96,12 +96,8 @@ class CovidCXR(ImageSource):
             for target, finding in enumerate(self.classes)
             for file in images_in(self.needed(folder / "corda" / hospital / finding))
         ]
-        listing = Listing(
-            [file for file, _, _ in rows],
-            [target for _, target, _ in rows],
-            {"source": [source for _, _, source in rows]},
-        )
-        return listing, [str(row) for row in range(len(rows))]  # every image is its own patient
+        patients = [str(row) for row in range(len(rows))]  # every image is its own patient
+        return Listing.of(rows, "source"), patients
 
     def published(self, split: str) -> dict[str, int]:
         """Number of images of CORDA in each group of a split."""

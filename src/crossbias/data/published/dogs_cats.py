@@ -67,11 +67,7 @@ class DogsCats(ImageSource):
             for name in self._names(folder / f"list_{shade}.txt")
             if name.startswith(f"{animal}.")
         ]
-        return Listing(
-            [file for file, _, _ in rows],
-            [target for _, target, _ in rows],
-            {"shade": [shade for _, _, shade in rows]},
-        )
+        return Listing.of(rows, "shade")
 
     def _groups(self, split: str) -> list[tuple[str, str]]:
         straight = (self.training == "TB1") == (split == "train")

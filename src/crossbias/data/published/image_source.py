@@ -22,17 +22,17 @@ SUFFIXES: Final = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".
 
 @dataclass(frozen=True)
 class Listing:
-    """The files and labels of one split, before any image is read.
+    """The files and labels of one split, before any image is read."""
 
-    Args:
-        files: One image file for each sample.
-        targets: The class number of each sample.
-        attributes: For each attribute, the value number of each sample, or ``UNKNOWN``.
-    """
-
-    files: Sequence[Path]
+    files: Sequence[Path]  # one for each sample
     targets: Sequence[int]
-    attributes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    attributes: Mapping[str, Sequence[int]] = field(default_factory=dict)  # UNKNOWN where unknown
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[Path, int, int]], attribute: str) -> "Listing":
+        """The samples given as file, target and value of the attribute."""
+        values = {attribute: [value for _, _, value in rows]}
+        return cls([file for file, _, _ in rows], [target for _, target, _ in rows], values)
 
     def subset(self, rows: Iterable[int]) -> "Listing":
         """The rows at the given positions, in that order."""

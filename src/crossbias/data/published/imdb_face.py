@@ -126,11 +126,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def read_pickled_array(path: Path) -> dict[Any, Any]:
-    """Read the dictionary in a ``.npy`` file that was saved as an array of one object.
-
-    Raises:
-        CrossbiasError: The file is not such an array, or has anything but plain values in it.
-    """
+    """Read the dictionary in a ``.npy`` file that was saved as an array of one object."""
     try:
         with open(path, "rb") as file:
             version = np.lib.format.read_magic(file)

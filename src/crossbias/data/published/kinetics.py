@@ -36,7 +36,6 @@ class Kinetics10(ImageSource):
     classes: ClassVar[tuple[str, ...]] = ACTIONS
     fit: ClassVar[Fit] = Fit(256, "crop")
     crop: ClassVar[int] = 224
-    augment: ClassVar[tuple[str, ...]] = ("flip",)
     mean: ClassVar[tuple[float, ...]] = (0.45,) * 3
     std: ClassVar[tuple[float, ...]] = (0.225,) * 3
     network: ClassVar[str] = "resnet18-3d"
