@@ -3,7 +3,6 @@
 import sys
 
 from crossbias.cli.commands import app
-from crossbias.cli.options import refuse_former_options
 from crossbias.cli.printing import make_console, say
 from crossbias.errors import CrossbiasError
 
@@ -15,7 +14,6 @@ def main() -> None:
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
     try:
-        refuse_former_options(sys.argv[1:])
         app()
     except CrossbiasError as error:
         if debug:

@@ -10,18 +10,7 @@ from rich.table import Table
 
 from crossbias.audit import audit as examine
 from crossbias.audit.findings import Audit, check_folder
-from crossbias.cli.options import (
-    Bias,
-    DataSettings,
-    Device,
-    Labels,
-    Quiet,
-    Root,
-    Target,
-    data_settings,
-    folder_name,
-    given,
-)
+from crossbias.cli import options
 from crossbias.cli.printing import make_console, make_table, say
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
@@ -30,33 +19,30 @@ from crossbias.progress import shown_progress
 
 
 def audit(
-    data: Annotated[
-        str | None,
-        typer.Option(help="A name from `crossbias list data`, or folder:PATH for your own images."),
-    ] = None,
+    data: options.Data = None,
     run: Annotated[
         Path | None,
         typer.Option(help="Folder of a finished run: audit its model together with its data."),
     ] = None,
-    labels: Labels = None,
-    target: Target = None,
-    bias: Bias = None,
+    labels: options.Labels = None,
+    target: options.Target = None,
+    bias: options.Bias = None,
     split: Annotated[str, typer.Option(help="Split to audit.")] = "train",
-    set_: DataSettings = None,
+    set_: options.DataSettings = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file whose table [data] names the data set.")
     ] = None,
-    root: Root = None,
+    root: options.Root = None,
     permutations: Annotated[
         int, typer.Option(min=99, help="Number of label shuffles behind each p-value.")
     ] = 999,
     seed: Annotated[int, typer.Option(help="Seed of everything random in the audit.")] = 0,
-    device: Device = None,
+    device: options.Device = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for audit.json and pictures.", show_default="audits/NAME"),
     ] = None,
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Test whether a shortcut alone would solve the task.
 
@@ -67,10 +53,10 @@ def audit(
         raise CrossbiasError("--run already names the data; leave out --data and --config")
     start = Experiment.from_toml(config) if config else Experiment()
     experiment, network = (start, None) if run is None else load_trained(run)
-    options = given(name=data, labels=labels, target=target, bias=bias, root=root)
-    experiment = experiment.updated(data=options | data_settings(set_))
+    chosen = options.given(name=data, labels=labels, target=target, bias=bias, root=root)
+    experiment = experiment.updated(data=chosen | options.data_settings(set_))
     source = experiment.source
-    folder = out or Path("audits") / (run.name if run else folder_name(source.name))
+    folder = out or Path("audits") / (run.name if run else options.folder_name(source.name))
     check_folder(folder)
     judged = "test" if "test" in source.test_splits else (*source.test_splits, split)[0]
     progress = shown_progress(quiet=quiet)

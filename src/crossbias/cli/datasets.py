@@ -9,17 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from crossbias.audit.association import count_table, cramers_v
+from crossbias.cli import options
 from crossbias.cli.listing import print_data
-from crossbias.cli.options import (
-    Bias,
-    DataSettings,
-    Labels,
-    Root,
-    Target,
-    data_settings,
-    folder_name,
-    given,
-)
 from crossbias.cli.printing import make_console, make_table, say
 from crossbias.data.dataset import BiasedDataset
 from crossbias.experiment import Experiment
@@ -52,11 +43,11 @@ def list_() -> None:
 def show(
     name: Name,
     split: Annotated[str, typer.Option(help="Split to show.")] = "train",
-    labels: Labels = None,
-    target: Target = None,
-    bias: Bias = None,
-    set_: DataSettings = None,
-    root: Root = None,
+    labels: options.Labels = None,
+    target: options.Target = None,
+    bias: options.Bias = None,
+    set_: options.DataSettings = None,
+    root: options.Root = None,
     sheet: Annotated[
         Path | None,
         typer.Option(help="PNG file for the contact sheet.", show_default="NAME-SPLIT.png"),
@@ -75,7 +66,7 @@ def show(
     _describe(console, data)
     if data.inputs.ndim == 2:
         return
-    path = sheet or Path(f"{folder_name(data.name)}-{split}.png")
+    path = sheet or Path(f"{options.folder_name(data.name)}-{split}.png")
     write_atomically(path, lambda file: contact_sheet(data).save(file, format="PNG"))
     say(console, f"contact sheet: {path}")
 
@@ -83,11 +74,11 @@ def show(
 @app.command()
 def check(
     name: Name,
-    labels: Labels = None,
-    target: Target = None,
-    bias: Bias = None,
-    set_: DataSettings = None,
-    root: Root = None,
+    labels: options.Labels = None,
+    target: options.Target = None,
+    bias: options.Bias = None,
+    set_: options.DataSettings = None,
+    root: options.Root = None,
 ) -> None:
     """Check every sample of a data set.
 
@@ -133,10 +124,10 @@ def plant(
     seed: Annotated[
         int, typer.Option(help="Seed that decides which images get the cue of another class.")
     ] = 0,
-    labels: Labels = None,
-    target: Target = None,
-    set_: DataSettings = None,
-    root: Root = None,
+    labels: options.Labels = None,
+    target: options.Target = None,
+    set_: options.DataSettings = None,
+    root: options.Root = None,
 ) -> None:
     """Copy a data set with a shortcut planted in its images.
 
@@ -167,8 +158,8 @@ def plant(
     )
 
 
-def _experiment(name: str, set_: list[str] | None, **options: Any) -> Experiment:
-    return Experiment(data=given(name=name, **options) | data_settings(set_))
+def _experiment(name: str, set_: list[str] | None, **given: Any) -> Experiment:
+    return Experiment(data=options.given(name=name, **given) | options.data_settings(set_))
 
 
 def _describe(console: Console, data: BiasedDataset) -> None:

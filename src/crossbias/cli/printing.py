@@ -40,13 +40,7 @@ def say(console: Console, text: str) -> None:
 
 
 def print_metrics(console: Console, what: str, rows: Mapping[str, Metrics]) -> None:
-    """Print accuracies with intervals: a row for each name, then one for each attribute.
-
-    Args:
-        console: Where to print.
-        what: What the names are, such as ``split``.
-        rows: Metrics by name.
-    """
+    """Print accuracies with intervals: a row for each name, then one for each attribute."""
     table = make_table(what, *_COLUMNS, title="accuracy in % [95% interval]")
     for name, metrics in rows.items():
         for label, each in _with_attributes(name, metrics).items():

@@ -14,23 +14,11 @@ from crossbias.runs import FORMATS, Comparison, grids_of, legend
 from crossbias.runs import compare as compared
 from crossbias.runs.files import write_atomically
 
+TableFormat = StrEnum("TableFormat", ["text", "csv", "markdown", "latex"])
+"""The formats of a comparison."""
 
-class TableFormat(StrEnum):
-    """The formats of a comparison."""
-
-    text = "text"
-    csv = "csv"
-    markdown = "markdown"
-    latex = "latex"
-
-
-class PageFormat(StrEnum):
-    """The formats of a report."""
-
-    html = "html"
-    md = "md"
-    json = "json"
-
+PageFormat = StrEnum("PageFormat", ["html", "md", "json"])
+"""The formats of a report."""
 
 _SUFFIXES = {".csv": TableFormat.csv, ".md": TableFormat.markdown, ".tex": TableFormat.latex}
 
