@@ -18,6 +18,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from crossbias.errors import CrossbiasError
 
 _OUTER_COMMA = re.compile(r",(?![^()]*\))")  # "flip,jitter(0.1,0.2)" has two parts
+_WORDS = {
+    float: "a number",
+    int: "a whole number",
+    bool: "true or false",
+    str: "text",
+    type(None): "none",
+}
 
 
 @dataclass(frozen=True)
@@ -63,16 +70,8 @@ def validated(
 ) -> dict[str, Any]:
     """Check keyword arguments against a signature and convert text to the annotated type.
 
-    Args:
-        function: The class or function that will receive the values.
-        values: Keyword arguments from Python, a config file, or ``NAME=TEXT`` on a command line.
-        owner: Name of the function in error messages, such as ``method 'end'``.
-
-    Returns:
-        The values, converted where needed.
-
-    Raises:
-        CrossbiasError: A keyword is unknown, or a value has the wrong type or range.
+    The values come from Python, a config file, or ``NAME=TEXT`` on a command line. ``owner`` is the
+    name of the function in error messages, such as ``method 'end'``.
     """
     known, open_ended = parameters_of(function), takes_any_keyword(function)
     for name in values:
@@ -81,10 +80,9 @@ def validated(
                 f"{owner} has no parameter {name!r}{closest(name, known)}; "
                 f"its parameters are: {', '.join(known) or 'none'}"
             )
+    kinds = {name: parameter.annotation for name, parameter in known.items()}
     return {
-        name: convert(value, known[name].annotation, f"{name} of {owner}")
-        if name in known
-        else value
+        name: convert(value, kinds.get(name, Any), f"{name} of {owner}")
         for name, value in values.items()
     }
 
@@ -164,15 +162,7 @@ def describe(annotation: Any) -> str:
         return "one of " + ", ".join(repr(argument) for argument in arguments)
     if origin is tuple:
         return f"a list, each entry {describe(arguments[0])}"
-    words: dict[Any, str] = {
-        float: "a number",
-        int: "a whole number",
-        bool: "true or false",
-        str: "text",
-    }
-    if annotation is type(None):
-        return "none"
-    return words.get(annotation, getattr(annotation, "__name__", str(annotation)))
+    return _WORDS.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
 def _wrong(value: Any, annotation: Any, name: str) -> CrossbiasError:

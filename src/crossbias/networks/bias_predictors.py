@@ -6,12 +6,7 @@ from crossbias.networks.network import Network
 
 
 class LabelPredictor(nn.Module):
-    """One linear layer on the features, maps averaged over space (LNL, section 5.1).
-
-    Args:
-        channels: Number of features or of maps.
-        values: Number of bias values.
-    """
+    """One linear layer on the features, maps averaged over space (LNL, section 5.1)."""
 
     def __init__(self, channels: int, values: int) -> None:
         super().__init__()
@@ -26,12 +21,7 @@ class LabelPredictor(nn.Module):
 class ColorPredictor(nn.Module):
     """Two convolutions for each color channel, with batch normalization between, as released.
 
-    The channels' networks share nothing; they are computed side by side.
-
-    Args:
-        channels: Number of maps.
-        colors: Number of color channels of the image.
-        levels: Number of levels of a color.
+    The color channels' networks share nothing; they are computed side by side.
     """
 
     def __init__(self, channels: int, colors: int, levels: int) -> None:

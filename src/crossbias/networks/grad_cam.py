@@ -15,17 +15,10 @@ def grad_cam(network: Network, inputs: Tensor, target: Tensor) -> Tensor | None:
     .. math:: E = \mathrm{ReLU}\Big(\sum_k \alpha_k A^k\Big), \qquad
         \alpha_k = \frac{1}{hw} \sum_{ij} \frac{\partial z_y}{\partial A^k_{ij}}
 
-    divided by its maximum. Where the head sees the mean of the maps, the gradient is the head's
-    weight, and no backward pass is made (``crossbias.functional.cam``).
-
-    Args:
-        network: The classifier; its mode and its gradients stay as they were.
-        inputs: ``(B, ...)`` a normalized batch on the network's device.
-        target: ``(B,)`` the class to explain, for each sample.
-
-    Returns:
-        ``(B, h, w)`` in [0, 1] without gradient; None for a network that
-        has no maps, or maps of clips.
+    divided by its maximum, (B, h, w) in [0, 1] without gradient; None for a network that has no
+    maps, or maps of clips. Where the head sees the mean of the maps, the gradient is the head's
+    weight, and no backward pass is made (``crossbias.functional.cam``). The network's mode and its
+    gradients stay as they were.
     """
     # The maps need a graph from the input on, even where all parameters are frozen.
     with evaluation(network), torch.enable_grad():

@@ -19,6 +19,11 @@ class Shares(NamedTuple):
     samples: Tensor  # (classes, biases) int64, how many
     draws: Tensor  # (classes, biases) float64, sums to 1
 
+    def of(self, groups: Tensor) -> tuple[float, float]:
+        """Shares of the samples and of the draws that some groups have together."""
+        samples = self.samples[groups].sum() / self.samples.sum()
+        return float(samples), float(self.draws[groups].sum())
+
 
 def sampling_shares(run: FinishedRun) -> Shares | None:
     """Shares of the groups, where the run drew or weighed its training samples.
@@ -61,7 +66,6 @@ def sampling_matrix(name: str, run: FinishedRun, number: int) -> Markup | None:
         highest=max(float(shares.draws.max()), 1e-9),
     )
     aligned = torch.tensor(run.test.aligned_groups)
-    samples = percent(float(shares.samples[aligned].sum() / shares.samples.sum()))
-    draws = percent(float(shares.draws[aligned].sum()))
+    samples, draws = map(percent, shares.of(aligned))
     told = f"aligned groups hold {samples} of the training samples and get {draws} of the draws"
     return heat.figure(f"sampling {number}", f"{name}: {told}")

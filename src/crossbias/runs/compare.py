@@ -10,15 +10,8 @@ from torch import Tensor
 from crossbias.runs.comparability import Folders, differences, read_runs
 from crossbias.runs.read import FinishedRun
 from crossbias.runs.rows import Row, checked_metrics, rows_of
-from crossbias.verify import (
-    WEIGHTS,
-    Cells,
-    Estimate,
-    McNemar,
-    check_same_samples,
-    mcnemar,
-    paired_difference,
-)
+from crossbias.verify import WEIGHTS, Cells, Estimate, McNemar
+from crossbias.verify.between_runs import check_same_samples, mcnemar, paired_difference
 
 _OF_SAMPLES = ("overall", "aligned", "conflicting")  # what McNemar's test is about
 

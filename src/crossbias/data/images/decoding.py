@@ -22,6 +22,8 @@ FORMATS: Final = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF"
 
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
+CIFAR_MEAN: Final = (0.4914, 0.4822, 0.4465)
+CIFAR_STD: Final = (0.2023, 0.1994, 0.2010)
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,8 @@ from typing import ClassVar, Final, Literal
 import torch
 from torch import Tensor
 
-from crossbias.data.published.image_source import (
-    CIFAR_MEAN,
-    CIFAR_STD,
-    ImageSource,
-    Listing,
-    images_in,
-    numbers_in_name,
-)
+from crossbias.data.images.decoding import CIFAR_MEAN, CIFAR_STD
+from crossbias.data.published.image_source import ImageSource, Listing, images_in, numbers_in_name
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
 

@@ -4,17 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor
 
-from crossbias.data.published.image_source import (
-    CIFAR_MEAN,
-    CIFAR_STD,
-    ImageSource,
-    Listing,
-    images_in,
-    numbers_in_name,
-    on_the_diagonal,
-)
+from crossbias.data.images.decoding import CIFAR_MEAN, CIFAR_STD
+from crossbias.data.published.image_source import ImageSource, Listing, images_in, numbers_in_name
 
 
 @dataclass(kw_only=True)
@@ -35,7 +29,7 @@ class BFFHQ(ImageSource):
     home: ClassVar[str] = "the repository of BiasEnsemble (all severities) or DisEnt (0.5)"
     classes: ClassVar[tuple[str, ...]] = ("young", "old")
     values: ClassVar[dict[str, tuple[str, ...]]] = {"gender": ("female", "male")}
-    alignments: ClassVar[dict[str, Tensor]] = {"gender": on_the_diagonal(2)}
+    alignments: ClassVar[dict[str, Tensor]] = {"gender": torch.eye(2, dtype=torch.bool)}
     augment: ClassVar[tuple[str, ...]] = ("crop(4)", "flip")
     mean: ClassVar[tuple[float, ...]] = CIFAR_MEAN
     std: ClassVar[tuple[float, ...]] = CIFAR_STD

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crossbias.data.assignment import shuffled
 from crossbias.data.images.decoding import Fit
-from crossbias.data.published.image_source import ImageSource, Listing, images_in, on_the_diagonal
+from crossbias.data.published.image_source import ImageSource, Listing, images_in
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import PositiveFraction
@@ -45,7 +45,7 @@ class Cartoon(ImageSource):
     home: ClassVar[str] = "the Cartoon Set page of Google (cartoonset10k)"
     classes: ClassVar[tuple[str, ...]] = tuple(f"hair {pair}" for pair in PAIRS)
     values: ClassVar[dict[str, tuple[str, ...]]] = {"face": tuple(f"face {pair}" for pair in PAIRS)}
-    alignments: ClassVar[dict[str, Tensor]] = {"face": on_the_diagonal(len(PAIRS))}
+    alignments: ClassVar[dict[str, Tensor]] = {"face": torch.eye(len(PAIRS), dtype=torch.bool)}
     fit: ClassVar[Fit] = Fit(128, "squash")
     augment: ClassVar[tuple[str, ...]] = (
         "random-resized-crop(0.9,1.1)", "jitter(hue=0.05,saturation=0.05)", "rotate(10)",

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from crossbias.data.published.image_source import ImageSource, Listing, images_in, on_the_diagonal
+from crossbias.data.published.image_source import ImageSource, Listing, images_in
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
@@ -44,7 +45,7 @@ class DogsCats(ImageSource):
     @property
     def alignments(self) -> dict[str, Tensor]:
         """The combinations in the training set are aligned."""
-        table = on_the_diagonal(2)
+        table = torch.eye(2, dtype=torch.bool)
         return {"shade": table if self.training == "TB1" else ~table}
 
     def published(self, split: str) -> dict[str, int]:

@@ -14,9 +14,6 @@ from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit, rea
 from crossbias.data.source import ROOT_VARIABLE, Source, data_root, once
 from crossbias.errors import CrossbiasError
 
-CIFAR_MEAN: Final = (0.4914, 0.4822, 0.4465)
-CIFAR_STD: Final = (0.2023, 0.1994, 0.2010)
-
 SUFFIXES: Final = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"})
 
 
@@ -149,11 +146,6 @@ def images_in(folder: Path, pattern: str = "*") -> list[Path]:
     """The image files that match a pattern, in the same order on every platform."""
     found = (path for path in folder.glob(pattern) if path.suffix.lower() in SUFFIXES)
     return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
-
-
-def on_the_diagonal(classes: int) -> Tensor:
-    """The alignment table of an attribute whose value k goes along with class k."""
-    return torch.eye(classes, dtype=torch.bool)
 
 
 def numbers_in_name(path: Path, *, source: str, limits: tuple[int, int]) -> tuple[int, int]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from crossbias.data.images.files_inside import files_inside
-from crossbias.data.published.image_source import ImageSource, Listing, on_the_diagonal
+from crossbias.data.published.image_source import ImageSource, Listing
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 
@@ -65,7 +66,7 @@ class IMDBFace(ImageSource):
     @property
     def alignments(self) -> dict[str, Tensor]:
         """The combinations in the training set are aligned; in EB1 these are the diagonal."""
-        table = on_the_diagonal(2)
+        table = torch.eye(2, dtype=torch.bool)
         name = next(iter(self.values))
         return {name: table if self.training == "EB1" else ~table}
 
