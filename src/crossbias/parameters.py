@@ -76,10 +76,7 @@ def validated(
     known, open_ended = parameters_of(function), takes_any_keyword(function)
     for name in values:
         if name not in known and not open_ended:
-            raise CrossbiasError(
-                f"{owner} has no parameter {name!r}{closest(name, known)}; "
-                f"its parameters are: {', '.join(known) or 'none'}"
-            )
+            raise unknown(f"{owner} has no parameter", name, known, "its parameters are")
     kinds = {name: parameter.annotation for name, parameter in known.items()}
     return {
         name: convert(value, kinds.get(name, Any), f"{name} of {owner}")
@@ -103,6 +100,18 @@ def closest(name: str, known: Iterable[str]) -> str:
     if not matches:
         return ""
     return f" (did you mean {' or '.join(repr(match) for match in matches)}?)"
+
+
+def unknown(
+    lacking: str, name: str, known: Iterable[str], listing: str = "there are", more: str = ""
+) -> CrossbiasError:
+    """The error about a name that is not among the known ones.
+
+    >>> str(unknown("there is no metric", "overal", ["overall", "aligned"]))
+    "there is no metric 'overal' (did you mean 'overall'?); there are: overall, aligned"
+    """
+    names = ", ".join(known) or "none"
+    return CrossbiasError(f"{lacking} {name!r}{closest(name, known)}; {listing}: {names}{more}")
 
 
 def imported(path: str) -> Any:

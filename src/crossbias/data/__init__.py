@@ -29,7 +29,7 @@ from crossbias.data.published.waterbirds import Waterbirds
 from crossbias.data.published.waterbirds_making import make_waterbirds
 from crossbias.data.source import Source
 from crossbias.errors import CrossbiasError
-from crossbias.parameters import closest, imported, validated
+from crossbias.parameters import imported, unknown, validated
 
 _SOURCES = (
     Glyphs,
@@ -94,10 +94,8 @@ def find_source(name: str) -> type[Source]:
     """The class of a data source, by its name (``bar``, ``folder:PATH``) or by dotted path."""
     name = _without_path(name)[0]
     if ":" not in name and name not in DATASETS:
-        raise CrossbiasError(
-            f"there is no data set {name!r}{closest(name, DATASETS)}; "
-            f"there are: {', '.join(DATASETS)}; your own is named package.module:Class"
-        )
+        own = "; your own is named package.module:Class"
+        raise unknown("there is no data set", name, DATASETS, more=own)
     kind = DATASETS[name] if name in DATASETS else imported(name)
     if not (isinstance(kind, type) and issubclass(kind, Source)):
         raise CrossbiasError(f"{name!r} is not a subclass of crossbias.data.Source")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from crossbias.errors import CrossbiasError
 from crossbias.functional.precision import at_least_float32, no_autocast
-from crossbias.parameters import closest
+from crossbias.parameters import unknown
 from crossbias.types import Output
 
 
@@ -55,10 +55,7 @@ class Network(nn.Module):
         """
         layers = [name for name, _ in self.named_modules() if name.startswith("body")]
         if layer and layer not in layers:
-            raise CrossbiasError(
-                f"the network has no layer {layer!r}{closest(layer, layers)}; "
-                f"its layers are: {', '.join(layers)}"
-            )
+            raise unknown("the network has no layer", layer, layers, "its layers are")
         self.tapped_layer = layer
 
     def forward(self, inputs: Tensor) -> Output:

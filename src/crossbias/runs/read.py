@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
-from crossbias.parameters import closest
+from crossbias.parameters import unknown
 from crossbias.runs.files import load_torch, read_json
 from crossbias.runs.folder import RunFolder, check_finished
 from crossbias.runs.stored import TrainingLabels, Views, load_labels, load_predictions, load_views
@@ -109,10 +109,7 @@ class FinishedRun:
             CrossbiasError: The run has no metrics for such a split.
         """
         if split not in self.metrics:
-            raise CrossbiasError(
-                f"{self.path} has no split {split!r}{closest(split, self.metrics)}; "
-                f"it was judged on: {', '.join(self.metrics)}"
-            )
+            raise unknown(f"{self.path} has no split", split, self.metrics, "it was judged on")
         return replace(self, chosen_split=split)
 
     def hash_of(self, split: str) -> str | None:

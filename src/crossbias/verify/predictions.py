@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from crossbias.errors import CrossbiasError
-from crossbias.parameters import closest
+from crossbias.parameters import unknown
 from crossbias.types import UNKNOWN
 from crossbias.verify.cells import Cells
 from crossbias.verify.metrics import Metrics
@@ -93,8 +92,6 @@ class Predictions:
         if name is None:
             return torch.full_like(self.target, UNKNOWN)
         if name not in self.attributes:
-            raise CrossbiasError(
-                f"the predictions have no attribute {name!r}{closest(name, self.attributes)}; "
-                f"their attributes are: {', '.join(self.attributes) or 'none'}"
-            )
+            lacking = "the predictions have no attribute"
+            raise unknown(lacking, name, self.attributes, "their attributes are")
         return self.attributes[name]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 
@@ -41,17 +41,10 @@ class BiasedMNIST(DigitSource):
             EnD: 30% of the same digits, colored anew.
     """
 
-    name: ClassVar[str] = "biased-mnist"
-    summary: ClassVar[str] = "MNIST digits on colored backgrounds (ReBias, EnD)"
-    splits: ClassVar[tuple[str, ...]] = (
-        "train",
-        "validation",
-        "test",
-        "test-biased",
-        "test-train-rho",
-        "test-rho0",
-    )
-    network: ClassVar[str] = "convnet"
+    name = "biased-mnist"
+    summary = "MNIST digits on colored backgrounds (ReBias, EnD)"
+    splits = ("train", "validation", "test", "test-biased", "test-train-rho", "test-rho0")
+    network = "convnet"
 
     rho: Fraction = 0.997
     confusing: Annotated[int, Interval(1, 9)] = 9

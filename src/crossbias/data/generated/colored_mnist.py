@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -41,9 +41,9 @@ class ColoredMNIST(PGDSource):
             severities 1 to 5 are a difficulty of .05, .02, .01, .005 and .002 with ``released``.
     """
 
-    name: ClassVar[str] = "colored-mnist"
-    summary: ClassVar[str] = "colored MNIST digits (PGD); LfF's colors on demand"
-    splits: ClassVar[tuple[str, ...]] = (*PGDSource.splits, RANDOM)
+    name = "colored-mnist"
+    summary = "colored MNIST digits (PGD); LfF's colors on demand"
+    splits = (*PGDSource.splits, RANDOM)
 
     rho: Fraction = 0.99
     difficulty: NonNegative = 0.0001

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +11,8 @@ from crossbias.data.assignment import biased_values
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.generated.originals import Collection, Original, Part, load_original
 from crossbias.data.source import Source, once
+
+_PGD_SPLITS: tuple[str, ...] = ("train", "validation", "test", "test-majority", "test-minority")
 
 CLASSES = tuple(str(digit) for digit in range(10))
 
@@ -55,14 +57,8 @@ class DigitSource(Source):
 class PGDSource(DigitSource):
     """A data set of PGD: the last 10% of the training digits are ``validation``."""
 
-    splits: ClassVar[tuple[str, ...]] = (
-        "train",
-        "validation",
-        "test",
-        "test-majority",
-        "test-minority",
-    )
-    network: ClassVar[str] = "simple-convnet-1"
+    splits = _PGD_SPLITS
+    network = "simple-convnet-1"
     rho: float
 
     def published(self, split: str) -> dict[str, int]:

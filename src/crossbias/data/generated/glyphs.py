@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 import torch
 from torch import Tensor
@@ -61,10 +61,10 @@ class Glyphs(DigitSource):
             ``corner`` of a white digit on dark gray.
     """
 
-    name: ClassVar[str] = "glyphs"
-    summary: ClassVar[str] = "drawn digits with a colored background, stroke or corner; no download"
-    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test", "test-biased")
-    network: ClassVar[str] = "simple-convnet-1"
+    name = "glyphs"
+    summary = "drawn digits with a colored background, stroke or corner; no download"
+    splits = ("train", "validation", "test", "test-biased")
+    network = "simple-convnet-1"
 
     size: Count = 10_000
     test_size: Count = 2_000

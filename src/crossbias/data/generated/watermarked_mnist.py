@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
 import torch
 from torch import Tensor
@@ -45,8 +45,8 @@ class WatermarkedMNIST(PGDSource):
         offset: Largest distance from the edges in pixels, the paper's alpha: 8 or 16.
     """
 
-    name: ClassVar[str] = "watermarked-mnist"
-    summary: ClassVar[str] = "MNIST digits beside a Fashion-MNIST object (PGD)"
+    name = "watermarked-mnist"
+    summary = "MNIST digits beside a Fashion-MNIST object (PGD)"
 
     rho: Fraction = 0.99
     offset: Annotated[int, Interval(0, SIDE)] = 8

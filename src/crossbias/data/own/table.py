@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
-from crossbias.parameters import closest
+from crossbias.parameters import unknown
 from crossbias.types import UNKNOWN
 
 _BETWEEN = " / "  # separates the values in the name of a combined value
@@ -25,10 +25,7 @@ class LabelTable:
     def column(self, name: str) -> Sequence[str]:
         """The cells of one column."""
         if name not in self.columns:
-            raise CrossbiasError(
-                f"{self.name} has no column {name!r}{closest(name, self.columns)}; "
-                f"its columns are: {', '.join(self.columns)}"
-            )
+            raise unknown(f"{self.name} has no column", name, self.columns, "its columns are")
         return self.columns[name]
 
     def chosen(self, name: str, values: Sequence[str]) -> list[int]:

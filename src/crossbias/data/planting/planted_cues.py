@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.parameters import unknown
 
 PlantedCue = Literal["color", "watermark", "brightness", "texture", "patch"]
 
@@ -135,9 +136,7 @@ def _square(top: int, left: int, side: int) -> tuple[slice, slice, slice, slice]
 
 def _check(images: Tensor, values: Tensor, bias: str, num_values: int) -> None:
     if bias not in get_args(PlantedCue):
-        raise CrossbiasError(
-            f"there is no cue {bias!r}; there are: {', '.join(get_args(PlantedCue))}"
-        )
+        raise unknown("there is no cue", bias, get_args(PlantedCue))
     if images.dtype != torch.uint8 or images.ndim != 4 or min(images.shape[2:]) < TILE:
         raise CrossbiasError(
             f"a {bias} can be planted into (n, C, H, W) uint8 images of {TILE} x {TILE} pixels or "

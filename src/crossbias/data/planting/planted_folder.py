@@ -12,7 +12,7 @@ from crossbias.data.planting.planted_cues import PlantedCue
 from crossbias.data.planting.planting import plant
 from crossbias.data.source import Source
 from crossbias.errors import CrossbiasError
-from crossbias.parameters import closest
+from crossbias.parameters import unknown
 
 
 def write_planted(
@@ -30,10 +30,7 @@ def write_planted(
     number of images, and the shape of one, (channels, height, width).
     """
     if cue not in get_args(PlantedCue):
-        raise CrossbiasError(
-            f"there is no cue {cue!r}{closest(cue, get_args(PlantedCue))}; "
-            f"there are: {', '.join(get_args(PlantedCue))}"
-        )
+        raise unknown("there is no cue", cue, get_args(PlantedCue))
     if out.exists():
         raise CrossbiasError(f"{out} exists already; name a folder that does not")
     rows: list[list[str]] = []

@@ -34,18 +34,18 @@ class BAR(ImageSource):
             of BiasEnsemble, which also has a validation split.
     """
 
-    name: ClassVar[str] = "bar"
-    summary: ClassVar[str] = "six actions at their typical places; tested at others"
-    folder: ClassVar[str] = "bar"
-    home: ClassVar[str] = "the repositories of LfF (original) or BiasEnsemble (severities)"
-    classes: ClassVar[tuple[str, ...]] = ACTIONS
+    name = "bar"
+    summary = "six actions at their typical places; tested at others"
+    folder = "bar"
+    home = "the repositories of LfF (original) or BiasEnsemble (severities)"
+    classes = ACTIONS
     values: ClassVar[dict[str, tuple[str, ...]]] = {"setting": ("typical", "other")}
     alignments: ClassVar[dict[str, Tensor]] = {
         "setting": torch.tensor([[True, False]] * len(ACTIONS))
     }
-    augment: ClassVar[tuple[str, ...]] = ("crop(4)", "flip")
-    mean: ClassVar[tuple[float, ...]] = CIFAR_MEAN
-    std: ClassVar[tuple[float, ...]] = CIFAR_STD
+    augment = ("crop(4)", "flip")
+    mean = CIFAR_MEAN
+    std = CIFAR_STD
 
     severity: Literal["original", "1", "5"] = "original"
 

@@ -22,17 +22,17 @@ class BFFHQ(ImageSource):
         severity: Percentage of conflicting training images.
     """
 
-    name: ClassVar[str] = "bffhq"
-    summary: ClassVar[str] = "young women and old men; tested on the others"
-    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test", "test-all")
-    folder: ClassVar[str] = "bffhq"
-    home: ClassVar[str] = "the repository of BiasEnsemble (all severities) or DisEnt (0.5)"
-    classes: ClassVar[tuple[str, ...]] = ("young", "old")
+    name = "bffhq"
+    summary = "young women and old men; tested on the others"
+    splits = ("train", "validation", "test", "test-all")
+    folder = "bffhq"
+    home = "the repository of BiasEnsemble (all severities) or DisEnt (0.5)"
+    classes = ("young", "old")
     values: ClassVar[dict[str, tuple[str, ...]]] = {"gender": ("female", "male")}
     alignments: ClassVar[dict[str, Tensor]] = {"gender": torch.eye(2, dtype=torch.bool)}
-    augment: ClassVar[tuple[str, ...]] = ("crop(4)", "flip")
-    mean: ClassVar[tuple[float, ...]] = CIFAR_MEAN
-    std: ClassVar[tuple[float, ...]] = CIFAR_STD
+    augment = ("crop(4)", "flip")
+    mean = CIFAR_MEAN
+    std = CIFAR_STD
 
     severity: Literal["0.5", "1", "2", "5"] = "0.5"
 

@@ -32,12 +32,12 @@ class DogsCats(ImageSource):
         training: ``TB1`` has dark cats and bright dogs, ``TB2`` bright cats and dark dogs.
     """
 
-    name: ClassVar[str] = "dogs-cats"
-    summary: ClassVar[str] = "dark cats and bright dogs, or the other way"
-    splits: ClassVar[tuple[str, ...]] = ("train", "test", "test-other")
-    folder: ClassVar[str] = "dogs-cats"
-    home: ClassVar[str] = "Kaggle's Dogs vs. Cats (images) and the repository of LNL (lists)"
-    classes: ClassVar[tuple[str, ...]] = ANIMALS
+    name = "dogs-cats"
+    summary = "dark cats and bright dogs, or the other way"
+    splits = ("train", "test", "test-other")
+    folder = "dogs-cats"
+    home = "Kaggle's Dogs vs. Cats (images) and the repository of LNL (lists)"
+    classes = ANIMALS
     values: ClassVar[dict[str, tuple[str, ...]]] = {"shade": SHADES}
 
     training: Literal["TB1", "TB2"] = "TB1"

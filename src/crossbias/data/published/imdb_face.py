@@ -3,7 +3,7 @@
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import torch
@@ -44,11 +44,11 @@ class IMDBFace(ImageSource):
         target: What to predict; the other one is the bias.
     """
 
-    name: ClassVar[str] = "imdb-face"
-    summary: ClassVar[str] = "young women and old men, or the other way; age or gender"
-    splits: ClassVar[tuple[str, ...]] = ("train", "test", "test-other")
-    folder: ClassVar[str] = "imdb-face"
-    home: ClassVar[str] = "the IMDB-WIKI project (images) and the repository of LNL (labels)"
+    name = "imdb-face"
+    summary = "young women and old men, or the other way; age or gender"
+    splits = ("train", "test", "test-other")
+    folder = "imdb-face"
+    home = "the IMDB-WIKI project (images) and the repository of LNL (labels)"
 
     training: Literal["EB1", "EB2"] = "EB1"
     target: Literal["gender", "age"] = "gender"

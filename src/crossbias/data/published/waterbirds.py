@@ -35,16 +35,16 @@ class Waterbirds(ImageSource):
             4600 and 1194 test images that IE states.
     """
 
-    name: ClassVar[str] = "waterbirds"
-    summary: ClassVar[str] = "waterbirds and landbirds before water and land"
-    folder: ClassVar[str] = "waterbirds"
-    home: ClassVar[str] = "the repository of Group DRO, or crossbias.data.make_waterbirds"
-    classes: ClassVar[tuple[str, ...]] = ("landbird", "waterbird")
+    name = "waterbirds"
+    summary = "waterbirds and landbirds before water and land"
+    folder = "waterbirds"
+    home = "the repository of Group DRO, or crossbias.data.make_waterbirds"
+    classes = ("landbird", "waterbird")
     values: ClassVar[dict[str, tuple[str, ...]]] = {"place": ("land", "water")}
     alignments: ClassVar[dict[str, Tensor]] = {"place": torch.eye(2, dtype=torch.bool)}
-    fit: ClassVar[Fit] = Fit(256, "crop")
-    crop: ClassVar[int] = 224
-    augment: ClassVar[tuple[str, ...]] = ("random-resized-crop(0.7,1)", "flip")
+    fit = Fit(256, "crop")
+    crop = 224
+    augment = ("random-resized-crop(0.7,1)", "flip")
 
     species: Literal["released", "exact"] = "released"
 
