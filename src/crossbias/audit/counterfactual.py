@@ -15,8 +15,7 @@ from crossbias.seeds import generator_for
 from crossbias.train.evaluation import predict
 from crossbias.verify import Estimate, wilson
 
-SAMPLES: Final = 256
-"""Number of images that are changed, drawn at random."""
+SAMPLES: Final = 256  # number of images that are changed, drawn at random
 
 
 class Flips(NamedTuple):

@@ -21,11 +21,9 @@ from crossbias.networks.network import Network
 from crossbias.progress import Progress
 from crossbias.seeds import generator_for
 
-PERMUTATIONS: Final = 999
-"""Shuffles behind each p-value."""
+PERMUTATIONS: Final = 999  # shuffles behind each p-value
 
-LIMIT: Final = 10_000
-"""Samples in which cues are tested."""
+LIMIT: Final = 10_000  # samples in which cues are tested
 
 
 def audit(

@@ -15,8 +15,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.formatting import as_json
 from crossbias.runs.files import write_atomically, write_json
 
-VERSION: Final = 1
-"""Version of the format of ``audit.json``."""
+VERSION: Final = 1  # of the format of audit.json
 
 FILE: Final = "audit.json"
 

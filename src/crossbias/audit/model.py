@@ -18,8 +18,7 @@ from crossbias.train.evaluation import batches_for, evaluation_pass
 from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate, wilson
 
-CONFIDENCE_LIMIT: Final = 0.9
-"""A mistake made with at least this probability is a confident error."""
+CONFIDENCE_LIMIT: Final = 0.9  # a mistake made with at least this probability is a confident error
 
 _PERMUTATIONS: Final = 199  # fewer than for cues: there may be thousands of features
 

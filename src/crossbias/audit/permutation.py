@@ -7,8 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-ALARM: Final = 0.05
-"""Probability of a false alarm, over everything that is tested together."""
+ALARM: Final = 0.05  # probability of a false alarm, over everything that is tested together
 
 
 def enough_permutations(asked: int, *, tests: int) -> int:

@@ -13,8 +13,7 @@ from crossbias.audit.probe import probe, standardized
 from crossbias.progress import Progress
 from crossbias.seeds import seed_for
 
-CLASSES: Final = 50
-"""Cues are probed on at most this many classes, the largest ones."""
+CLASSES: Final = 50  # cues are probed on at most this many classes, the largest ones
 
 
 @dataclass(frozen=True, kw_only=True)

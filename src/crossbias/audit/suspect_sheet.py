@@ -13,8 +13,7 @@ from crossbias.audit.suspects import Suspects
 from crossbias.data.dataset import BiasedDataset
 from crossbias.formatting import short
 
-SHOWN: Final = 24
-"""Largest number of images on a sheet."""
+SHOWN: Final = 24  # largest number of images on a sheet
 
 COLUMNS: Final = 6
 

@@ -23,8 +23,7 @@ from crossbias.verify import Estimate, wilson
 SIDE: Final = 32
 """Larger images are shrunk to this side, which a shortcut that is easy to learn survives."""
 
-STEPS: Final = 150
-"""Number of updates: enough to learn what is easy, too few to learn exceptions."""
+STEPS: Final = 150  # number of updates: enough to learn what is easy, too few to learn exceptions
 
 _BATCH: Final = 64
 _LISTED: Final = 100  # candidates

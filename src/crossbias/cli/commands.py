@@ -41,8 +41,7 @@ app.command()(compare)
 app.command()(report)
 
 
-Listed = StrEnum("Listed", ["methods", "data", "networks"])
-"""What can be listed."""
+Listed = StrEnum("Listed", ["methods", "data", "networks"])  # what can be listed
 
 
 def _print_version(wanted: bool) -> None:

@@ -135,7 +135,7 @@ def plant(
     In test splits every class has every cue equally often, so that the cue does not help there.
     Writes images and labels.csv to --out and prints the command that trains on them.
     """
-    from crossbias.data.planting.planted_folder import write_planted
+    from crossbias.data.planting.planting import write_planted
 
     experiment = _experiment(name, set_, labels=labels, target=target, root=root)
     progress = shown_progress()

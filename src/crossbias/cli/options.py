@@ -9,8 +9,7 @@ import typer
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest
 
-TABLES: Final = ("method", "data", "network", "train")
-"""The tables of a TOML file."""
+TABLES: Final = ("method", "data", "network", "train")  # the tables of a TOML file
 
 Data = Annotated[
     str | None,

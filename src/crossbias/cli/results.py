@@ -17,8 +17,7 @@ from crossbias.runs.files import write_atomically
 TableFormat = StrEnum("TableFormat", ["text", "csv", "markdown", "latex"])
 """The formats of a comparison."""
 
-PageFormat = StrEnum("PageFormat", ["html", "md", "json"])
-"""The formats of a report."""
+PageFormat = StrEnum("PageFormat", ["html", "md", "json"])  # the formats of a report
 
 _SUFFIXES = {".csv": TableFormat.csv, ".md": TableFormat.markdown, ".tex": TableFormat.latex}
 

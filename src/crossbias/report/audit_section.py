@@ -13,8 +13,7 @@ from crossbias.runs.read import FinishedRun
 KINDS: Final = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg"}
 """The first bytes of the kinds of pictures that a page can hold."""
 
-LARGEST_PICTURE: Final = 2**20
-"""The page names larger pictures, in bytes, instead of showing them."""
+LARGEST_PICTURE: Final = 2**20  # the page names larger pictures, in bytes, instead of showing them
 
 
 class AuditPicture(NamedTuple):

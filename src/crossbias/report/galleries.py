@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from crossbias.report.confusion import confusion_matrices
-from crossbias.report.denoiser_scatter import denoiser_scatter
-from crossbias.report.planes import decision_boundary, feature_planes
+from crossbias.report.planes import decision_boundary, denoiser_scatter, feature_planes
 from crossbias.report.sampling_matrix import sampling_matrix
 from crossbias.runs.read import FinishedRun
 

@@ -16,11 +16,9 @@ from crossbias.formatting import percent, short
 from crossbias.report.svg import INK, inline, page_style
 from crossbias.verify import Metrics
 
-NUMBERS_UP_TO: Final = 12
-"""Cells carry their number in maps up to this many rows and columns."""
+NUMBERS_UP_TO: Final = 12  # cells carry their number in maps up to this many rows and columns
 
-SIZES_UP_TO: Final = 5
-"""Cells also carry their number of samples up to this many rows and columns."""
+SIZES_UP_TO: Final = 5  # cells also carry their number of samples up to this many rows and columns
 
 COLORS: Final = "cividis"
 """Ordered in lightness, so that it reads the same in gray and with any color vision."""

@@ -7,8 +7,7 @@ from typing import Any
 from crossbias.formatting import as_json
 from crossbias.report.audit_section import AuditFindings
 from crossbias.report.summary import summary
-from crossbias.runs.comparability import differences
-from crossbias.runs.compare import Comparison
+from crossbias.runs.compare import Comparison, differences
 from crossbias.runs.read import FinishedRun
 from crossbias.runs.rows import Number, Row
 

@@ -14,8 +14,7 @@ from crossbias.formatting import (
 )
 from crossbias.report import tables
 from crossbias.report.audit_section import AuditFindings
-from crossbias.report.phrases import selection, supervision
-from crossbias.report.summary import summary
+from crossbias.report.summary import selection, summary, supervision
 from crossbias.runs.compare import Comparison
 from crossbias.runs.grids import grids_of, legend
 from crossbias.runs.rows import Number, Row

@@ -17,11 +17,9 @@ from crossbias.report.audit_section import AuditFindings
 from crossbias.report.curves import learning_curves
 from crossbias.report.galleries import galleries
 from crossbias.report.gap_chart import gap_chart
-from crossbias.report.guidance_pictures import guidance_rows
 from crossbias.report.heatmap import COLORS, accuracy_matrix
-from crossbias.report.phrases import selection, supervision
-from crossbias.report.sample_pictures import sample_pictures, without_maps
-from crossbias.report.summary import summary
+from crossbias.report.sample_pictures import guidance_rows, sample_pictures, without_maps
+from crossbias.report.summary import selection, summary, supervision
 from crossbias.runs.compare import Comparison
 from crossbias.runs.grids import about_gains, about_rows, grids_of
 from crossbias.runs.rows import Number

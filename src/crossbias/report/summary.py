@@ -1,14 +1,32 @@
 """The summary of a report: a few sentences computed from the comparison, with their uncertainty."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
 from crossbias.formatting import percent
-from crossbias.report.phrases import supervision
 from crossbias.runs.compare import Comparison
 from crossbias.runs.rows import Number, Row
+
+SUPERVISION: Final = {
+    "none": "knew nothing about the bias",
+    "kind of bias": "knew only the kind of bias",
+    "bias labels": "used bias labels",
+}
+"""What a method knew about the bias, as the rest of a sentence about it."""
+
+SELECTION: Final = {
+    "last": "The model after the last epoch; nothing was chosen.",
+    "validation-accuracy": (
+        "The epoch with the highest accuracy on the validation split, without its bias labels."
+    ),
+    "validation-worst-group": (
+        "The epoch with the highest worst-group accuracy on the validation split, "
+        "which used its bias labels."
+    ),
+}
+"""How the model was chosen among the epochs. None of the rules sees the test split."""
 
 
 class Standing(NamedTuple):
@@ -146,3 +164,13 @@ def _without_labels(others: Sequence[Standing], best: Standing) -> Markup:
 def _mean(row: Row, number: Number) -> Markup:
     mean = f" (mean of {len(row.runs)} seeds)" if row.runs[1:] else ""
     return Markup("<strong>{}</strong>{}").format(percent(number.value), mean)
+
+
+def supervision(code: str) -> str:
+    """What a method knew about the bias, after "which"; an unknown code is shown as it is."""
+    return SUPERVISION.get(code, f"used: {code}")
+
+
+def selection(rule: str) -> str:
+    """How the model was chosen; an unknown rule is shown as it is."""
+    return SELECTION.get(rule, rule)

@@ -7,12 +7,10 @@ from typing import Final, Literal, get_args
 
 from crossbias.errors import CrossbiasError
 from crossbias.report.audit_section import AuditFindings, check_same_data, read_audit
-from crossbias.runs.comparability import Folders
-from crossbias.runs.compare import Comparison, compare
+from crossbias.runs.compare import Comparison, Folders, compare
 from crossbias.runs.files import write_atomically
 
-Format = Literal["html", "md", "json"]
-"""What a report can be."""
+Format = Literal["html", "md", "json"]  # what a report can be
 
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 

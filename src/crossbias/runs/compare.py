@@ -1,17 +1,21 @@
-"""compare: finished runs in, a Comparison out, which the tables and the report are made of."""
+"""compare: finished runs of the same data in, a Comparison out, which tables and report show."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from crossbias.runs.comparability import Folders, differences, read_runs
-from crossbias.runs.read import FinishedRun
+from crossbias.errors import CrossbiasError
+from crossbias.runs.read import FinishedRun, read_run
 from crossbias.runs.rows import Row, checked_metrics, rows_of
 from crossbias.verify import WEIGHTS, Cells, Estimate, McNemar
 from crossbias.verify.between_runs import check_same_samples, mcnemar, paired_difference
+
+Folders = str | Path | Sequence[str | Path]  # one run folder or several
 
 _OF_SAMPLES = ("overall", "aligned", "conflicting")  # what McNemar's test is about
 
@@ -114,6 +118,54 @@ def compare(
         attribute=judged_by,
         notes=tuple(_notes(rows)),
     )
+
+
+def read_runs(folders: Folders, *, split: str | None = None) -> list[FinishedRun]:
+    """Read finished runs of the same data, to be judged by the split or else by the usual one."""
+    several = [folders] if isinstance(folders, str | Path) else folders
+    paths = [Path(folder) for folder in several]
+    if not paths:
+        raise CrossbiasError("a comparison needs at least one run folder, got none")
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise CrossbiasError(f"{path} is named twice; name every run folder once")
+        seen.add(path.resolve())
+    runs = [read_run(path) for path in paths]
+    if split is not None:
+        runs = [run.judged_on(split) for run in runs]
+    for run in runs[1:]:
+        _check_comparable(runs[0], run)
+    return runs
+
+
+def _check_comparable(first: FinishedRun, other: FinishedRun) -> None:
+    """Refuse to compare numbers that were measured on different data."""
+    facts: dict[str, Callable[[FinishedRun], str | None]] = {
+        "data set": lambda run: str(run.config["data"]["name"]),
+        "bias attribute": lambda run: run.bias,
+        "test split": lambda run: run.split,
+        "classes": lambda run: ", ".join(run.test.classes),
+        "bias values": lambda run: ", ".join(run.test.biases),
+        "content hash of the test split": lambda run: run.hash_of(run.split),
+    }
+    for name, fact in facts.items():
+        if fact(first) != fact(other):
+            raise CrossbiasError(
+                f"{first.path} and {other.path} cannot be compared, they differ in {name}: "
+                f"{fact(first)} and {fact(other)}; compare runs of the same data"
+            )
+
+
+def differences(runs: Sequence[FinishedRun]) -> list[str]:
+    """What the runs differ in besides method and seed, which may explain their accuracies."""
+    facts: dict[str, Callable[[FinishedRun], Any]] = {
+        "the rule by which the model was chosen": lambda run: run.config["selection"],
+        "the training data": lambda run: run.hash_of("train"),
+        "the network": lambda run: run.config.get("network"),
+        "the training settings": lambda run: {**run.config["train"], "seed": None},
+    }
+    return [name for name, fact in facts.items() if any(fact(run) != fact(runs[0]) for run in runs)]
 
 
 def _gains(

@@ -20,8 +20,7 @@ from crossbias.verify.intervals import Estimate
 MOST_RATES: Final = 200_000
 """Gaps are left out where there are more rates than this: the largest of them would be noise."""
 
-MOST_GROUPS: Final = 500
-"""Calibration by group is left out where there are more groups than this."""
+MOST_GROUPS: Final = 500  # calibration by group is left out where there are more groups than this
 
 _NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
 _RELIABILITY: Final = ("calibration", "demographic_parity", "equalized_odds")

@@ -14,8 +14,7 @@ from crossbias.data.generated.originals import Original
 from crossbias.parameters import Fraction, Interval
 from crossbias.seeds import generator_for
 
-VALIDATION = 0.3
-"""Fraction of the training digits on which EnD validates."""
+VALIDATION = 0.3  # fraction of the training digits on which EnD validates
 
 CONFLICTING = {0.999: 63, 0.997: 184, 0.995: 305, 0.99: 606}
 """Number of conflicting training images for each rho of the papers."""

@@ -11,8 +11,7 @@ from typing import Final
 
 from crossbias.data.extras import check_installed
 
-TIMEOUT: Final = 5.0
-"""Seconds to wait for an answer before the next address is tried."""
+TIMEOUT: Final = 5.0  # seconds to wait for an answer before the next address is tried
 
 
 def download(collection: str, files: Sequence[str], folder: Path) -> str | None:

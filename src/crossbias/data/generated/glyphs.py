@@ -32,8 +32,7 @@ COLORS: Final = {
 WHITE: Final = (255, 255, 255)
 GREY: Final = (32, 32, 32)
 
-NOISE: Final = 16
-"""Largest change of a pixel by noise; too small to turn one color into another."""
+NOISE: Final = 16  # largest change of a pixel by noise; too small to turn one color into another
 
 ColoredPart = Literal["background", "foreground", "corner"]
 

@@ -23,8 +23,7 @@ from crossbias.data.memory_maps import mapped
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import read_json, write_json
 
-FORMAT: Final = 1
-"""Version of the files; arrays with another version are ignored."""
+FORMAT: Final = 1  # version of the files; arrays with another version are ignored
 
 _HASH = hashlib.sha256().digest_size
 _RECORD = 3 * _HASH

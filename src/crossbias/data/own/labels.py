@@ -22,8 +22,7 @@ SPLIT_NAMES: Final = {
 }
 """Common names of splits in lower case; any other name is a test split of its own."""
 
-SPLIT_COLUMN: Final = "split"
-"""Default column of the splits; only this one may be absent."""
+SPLIT_COLUMN: Final = "split"  # default column of the splits; only this one may be absent
 
 _logger = logging.getLogger(__name__)
 

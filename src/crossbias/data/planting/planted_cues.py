@@ -15,11 +15,9 @@ from crossbias.parameters import unknown
 
 PlantedCue = Literal["color", "watermark", "brightness", "texture", "patch"]
 
-MOST_VALUES: Final = 63
-"""Largest number of values of a cue: the number of tiles."""
+MOST_VALUES: Final = 63  # largest number of values of a cue: the number of tiles
 
-TILE: Final = 8
-"""Side of a tile in pixels."""
+TILE: Final = 8  # side of a tile in pixels
 
 _CHUNK: Final = 1 << 20  # numbers processed at a time; affects only memory and speed
 _LUMA: Final = (299, 587, 114)  # red, green, blue in lightness, in thousandths, ITU-R BT.601

@@ -16,8 +16,7 @@ from crossbias.data.published.image_source import images_in
 from crossbias.errors import CrossbiasError
 
 FRAMES: Final = 8
-STRIDE: Final = 8
-"""A clip has eight frames, eight apart, at thirty frames per second (ReBias)."""
+STRIDE: Final = 8  # a clip has eight frames, eight apart, at thirty frames per second (ReBias)
 
 
 def clip_files(clip: Path) -> list[Path]:

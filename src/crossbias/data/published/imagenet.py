@@ -33,9 +33,8 @@ CORRUPTED: Final = tuple(
 )
 """Test splits of ImageNet-C: five severities of each corruption."""
 
-TEXTURES: Final = ("texture-1", "texture-2", "texture-3")
-CLUSTERS: Final = tuple("012345678")
-"""Attributes of three clusterings, and the clusters of each."""
+TEXTURES: Final = ("texture-1", "texture-2", "texture-3")  # attributes of three clusterings
+CLUSTERS: Final = tuple("012345678")  # of each clustering
 
 _VALIDATION_IMAGES = 50  # images of each class in ImageNet's validation part
 
