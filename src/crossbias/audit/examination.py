@@ -13,7 +13,7 @@ from crossbias.audit.folds import FOLDS, num_present
 from crossbias.audit.model import audit_model
 from crossbias.audit.permutation import ALARM
 from crossbias.audit.suspect_sheet import suspect_pictures
-from crossbias.audit.suspects import Suspects, find_suspects
+from crossbias.audit.suspects import find_suspects
 from crossbias.audit.verdict import untested_data, untested_findings, verdict_of
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
@@ -66,7 +66,12 @@ def audit(
         data, some, files=files and [files[row] for row in rows.tolist()],
         permutations=permutations, seed=seed, progress=progress,
     )  # fmt: skip
-    suspects = _suspects(some, seed, device, progress)
+    suspects = None
+    if data.inputs.ndim == 4:
+        progress.note(
+            "training a small network briefly, to find samples that conflict with easy rules"
+        )
+        suspects = find_suspects(some, seed=seed, device=device, progress=progress)
     model = None
     if network is not None:
         progress.note(f"auditing the model {network_name}")
@@ -111,13 +116,6 @@ def _drawn(n: int, limit: int, seed: int) -> Tensor:
 
 def _subset(data: BiasedDataset, rows: Tensor) -> BiasedDataset:
     return data if len(rows) == len(data) else data.subset(rows)
-
-
-def _suspects(data: BiasedDataset, seed: int, device: str, progress: Progress) -> Suspects | None:
-    if data.inputs.ndim != 4:
-        return None
-    progress.note("training a small network briefly, to find samples that conflict with easy rules")
-    return find_suspects(data, seed=seed, device=device, progress=progress)
 
 
 def _about(data: BiasedDataset, some: BiasedDataset) -> dict[str, Any]:

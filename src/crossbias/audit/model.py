@@ -60,7 +60,9 @@ class ModelFinding:
 
 def audit_model(network: Network, data: BiasedDataset, *, name: str, seed: int) -> ModelFinding:
     """Audit a trained network on a split; the network stays as it is."""
-    probabilities, features = _pass(network, data)
+    passed = evaluation_pass(network, batches_for(network, data))
+    found = [(o.logits.float().softmax(1).cpu(), o.features.float().cpu()) for _, o in passed]
+    probabilities, features = (torch.cat(parts) for parts in zip(*found, strict=True))
     confidence, answers = probabilities.max(1)
     sure = (answers != data.targets) & (confidence >= CONFIDENCE_LIMIT)
     return ModelFinding(
@@ -72,15 +74,6 @@ def audit_model(network: Network, data: BiasedDataset, *, name: str, seed: int) 
         confident_errors=tuple(_by_group(data, sure)),
         overall_errors=wilson(int(sure.sum()), len(sure)),
     )
-
-
-def _pass(network: Network, data: BiasedDataset) -> tuple[Tensor, Tensor]:
-    """Probabilities and features of every sample."""
-    found = [
-        (output.logits.float().softmax(1).cpu(), output.features.float().cpu())
-        for _, output in evaluation_pass(network, batches_for(network, data))
-    ]
-    return torch.cat([p for p, _ in found]), torch.cat([f for _, f in found])
 
 
 def _probed(data: BiasedDataset, name: str, features: Tensor, seed: int) -> FeatureFinding:

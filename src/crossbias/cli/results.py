@@ -61,7 +61,8 @@ def compare(
     # The shell expands runs/* to files too, such as a report beside the runs.
     folders = [path for path in runs if not path.is_file()]
     comparison = compared(folders, metrics=metric, attribute=attribute, split=split)
-    chosen = format or _table_format(output)
+    ending = "" if output is None else output.suffix.lower()
+    chosen = format or _SUFFIXES.get(ending, TableFormat.text)
     if chosen is TableFormat.text and output is not None:
         raise CrossbiasError(
             f"the format of {output} is not known; name a file that ends in "
@@ -122,9 +123,3 @@ def _print_comparison(console: Console, comparison: Comparison) -> None:
         console.print()
     for line in legend(comparison):
         say(console, line)
-
-
-def _table_format(output: Path | None) -> TableFormat:
-    """The format a file's ending names; text where it names none."""
-    ending = "" if output is None else output.suffix.lower()
-    return _SUFFIXES.get(ending, TableFormat.text)

@@ -132,7 +132,8 @@ def load(
         root: Folder of all data. The default is the folder that the environment variable
             ``CROSSBIAS_DATA`` names.
         seed: Seed of everything random in how the data is made.
-        label_noise: Fraction of the labels of ``train`` that are made wrong.
+        label_noise: Fraction of the labels of ``train`` that are made wrong; other splits keep
+            their labels.
         **options: Options of the data set, such as ``rho``.
 
     >>> data = load("glyphs", "train", size=100, rho=0.9)

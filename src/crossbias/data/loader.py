@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -102,7 +103,7 @@ class Loader:
 
     def _fed(self, mine: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         feeder: Iterable[Tensor] = DataLoader(
-            _Rows(self.inputs),
+            cast("Dataset[Tensor]", self.inputs),  # gives the rows at a tensor of positions
             batch_size=None,
             sampler=mine,  # each item is the positions of a whole batch
             num_workers=self.workers,
@@ -126,13 +127,3 @@ class Loader:
         # In place, since the floats are this batch's own; then in one layout, whatever
         # augmentations left.
         return inputs.sub_(self.mean).div_(self.std).contiguous(memory_format=self.layout)
-
-
-class _Rows(Dataset[Tensor]):
-    """A batch of rows at a time, for worker processes."""
-
-    def __init__(self, inputs: Tensor) -> None:
-        self.inputs = inputs
-
-    def __getitem__(self, positions: Tensor) -> Tensor:
-        return self.inputs[positions]

@@ -69,9 +69,6 @@ def intrinsic_weight(
     Returns:
         ``(B, h, w)`` weights between 1 and :math:`2^\tau`, in float32 or better.
 
-    Raises:
-        ValueError: ``tau`` is negative.
-
     >>> maps = torch.tensor([[[[1.0, 2.0]]]])
     >>> used, partner_used = torch.tensor([[[1.0, 0.25]]]), torch.tensor([[[0.0, 0.75]]])
     >>> intrinsic_weight(maps, maps, used, partner_used, tau=2.0)

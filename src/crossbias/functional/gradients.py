@@ -30,9 +30,6 @@ def head_gradient_norm(
     Returns:
         ``(B,)`` norms, in float32 or better.
 
-    Raises:
-        ValueError: There are fewer than two classes.
-
     >>> logits, features = torch.tensor([[0.0, 0.0]]), torch.tensor([[2.0, 2.0, 4.0]])
     >>> head_gradient_norm(logits, torch.tensor([1]), features)
     tensor([3.5355])
@@ -131,9 +128,6 @@ def gradient_reversal(x: Tensor, *, scale: float) -> Tensor:
         x: Features :math:`f(x)` on their way into the bias predictor.
         scale: How strongly the gradient is reversed, :math:`\mu` of LNL's eq. 9; 0.1 in the
             authors' code.
-
-    Returns:
-        The same values.
 
     >>> x = torch.ones(2, requires_grad=True)
     >>> gradient_reversal(3 * x, scale=0.1).sum().backward()

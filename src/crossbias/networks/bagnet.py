@@ -1,6 +1,5 @@
 """BagNet18: a ResNet18 that sees small patches only, the biased network of ReBias for texture."""
 
-from collections.abc import Iterable
 from typing import Literal
 
 import torch
@@ -48,7 +47,9 @@ def bagnet18(
             blocks.append(_BagBlock(before, width, kernel=kernel, stride=stride if first else 1))
             before = width
     body = nn.Sequential(*stem, *blocks)
-    _initialize(body.modules())
+    for module in body.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
     return Network(body, nn.Linear(before, num_classes))
 
 
@@ -80,9 +81,3 @@ class _BagBlock(nn.Module):
         height, width = residual.shape[2:]
         # An unpadded kernel makes smaller maps; the shortcut loses its last rows and columns.
         return torch.relu(residual + self.shortcut(maps)[:, :, :height, :width])
-
-
-def _initialize(modules: Iterable[nn.Module]) -> None:
-    for module in modules:
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -56,12 +56,12 @@ def middle_layer(network: Network) -> str:
     if not isinstance(network.body, nn.Sequential):
         return ""
     layers = list(network.body.named_children())
-    convolutions = [place for place, (_, layer) in enumerate(layers) if _convolves(layer)]
+    convolutions = [
+        place
+        for place, (_, layer) in enumerate(layers)
+        if any(isinstance(module, nn.Conv2d) for module in layer.modules())
+    ]
     if len(convolutions) < 2:
         return ""
     first_of_g = convolutions[len(convolutions) // 2]
     return f"body.{layers[first_of_g - 1][0]}"
-
-
-def _convolves(layer: nn.Module) -> bool:
-    return any(isinstance(module, nn.Conv2d) for module in layer.modules())

@@ -132,14 +132,11 @@ def _timm_factory(name: str) -> Callable[..., Network]:
         except Exception as error:
             if not pretrained:
                 raise
+            reason, *_ = str(error).strip().splitlines() or [type(error).__name__]
             raise CrossbiasError(
-                f"the pretrained weights of {name!r} could not be loaded ({_first_line(error)}); "
+                f"the pretrained weights of {name!r} could not be loaded ({reason}); "
                 f"fetch them once where there is a network connection, or use pretrained=false"
             ) from error
         return as_network(model)
 
     return build
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -85,12 +85,9 @@ class HeatMap:
                 written.set_in_layout(False)  # inside the axes anyway; measuring each takes long
 
     def _draw_frames(self, axes: Axes) -> None:
-        for row, line in enumerate(self.framed):
-            for column, framed in enumerate(line):
-                if framed:
-                    corner = (column - 0.5, row - 0.5)
-                    frame = Rectangle(corner, 1, 1, fill=False, edgecolor=INK, linewidth=1.6)
-                    axes.add_patch(frame)
+        for row, column in np.argwhere(self.framed):
+            corner = (column - 0.5, row - 0.5)
+            axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=INK, linewidth=1.6))
 
 
 def name_axis(axes: Axes, axis: str, names: Sequence[str], label: str) -> None:

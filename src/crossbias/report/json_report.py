@@ -8,7 +8,6 @@ from crossbias.formatting import as_json
 from crossbias.report.audit_section import AuditFindings
 from crossbias.report.summary import summary
 from crossbias.runs.compare import Comparison, differences
-from crossbias.runs.read import FinishedRun
 from crossbias.runs.rows import Number, Row
 
 
@@ -25,7 +24,15 @@ def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
         "notes": comparison.notes,
         "baseline": comparison.baseline.label,
         "rows": [_row(comparison, row) for row in comparison.rows],
-        "runs": [_run(name, run) for name, run in runs],
+        "runs": [
+            {
+                "name": name,
+                "folder": str(run.path),
+                "metrics": as_json(run.metrics),
+                "config": run.config,
+            }
+            for name, run in runs
+        ],
         "commands": comparison.commands,
         "audit": audit and _audit(audit),
     }
@@ -52,15 +59,6 @@ def _number(number: Number | None) -> dict[str, Any] | None:
         return None
     deviation = None if math.isnan(number.deviation) else number.deviation
     return number._asdict() | {"deviation": deviation}
-
-
-def _run(name: str, run: FinishedRun) -> dict[str, Any]:
-    return {
-        "name": name,
-        "folder": str(run.path),
-        "metrics": as_json(run.metrics),
-        "config": run.config,
-    }
 
 
 def _audit(audit: AuditFindings) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from crossbias.report.sample_pictures import guidance_rows, sample_pictures, wit
 from crossbias.report.summary import selection, summary, supervision
 from crossbias.runs.compare import Comparison
 from crossbias.runs.grids import about_gains, about_rows, grids_of
-from crossbias.runs.rows import Number
 
 HERE = Path(__file__).parent
 
@@ -37,8 +37,10 @@ def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
         lstrip_blocks=True,
     )
     filters = (count, duration, percent, plus_minus, selection, settings, supervision)
-    environment.filters |= {each.__name__: each for each in filters}
-    environment.filters |= {"interval": _interval, "pretty": _pretty}
+    environment.filters |= {each.__name__: each for each in filters} | {
+        "interval": lambda number: percent_range(number.low, number.high),
+        "pretty": partial(json.dumps, indent=2, ensure_ascii=False),
+    }
     content = _frame() | _facts(comparison) | _tables(comparison) | _figures(comparison)
     return environment.get_template("page.html").render(content, compared=comparison, audit=audit)
 
@@ -46,8 +48,10 @@ def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
 def _frame() -> dict[str, Any]:
     """Style and script, and the script's hash, by which the page's policy allows it."""
     script = (HERE / "page.js").read_text(encoding="utf-8")
+    # The heat maps' colors as a CSS gradient, for their key.
+    colors = (to_hex(matplotlib.colormaps[COLORS](step / 8)) for step in range(9))
     return {
-        "gradient": _gradient(),
+        "gradient": f"linear-gradient(to right, {', '.join(colors)})",
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "style": Markup((HERE / "page.css").read_text(encoding="utf-8")),
@@ -102,17 +106,3 @@ def _figures(comparison: Comparison) -> dict[str, Any]:
 def _labeled(comparison: Comparison) -> bool:
     """Whether the bias of at least one judged sample is known."""
     return comparison.runs[0].test.worst_group is not None
-
-
-def _interval(number: Number) -> str:
-    return percent_range(number.low, number.high)
-
-
-def _pretty(config: Any) -> str:
-    return json.dumps(config, indent=2, ensure_ascii=False)
-
-
-def _gradient() -> str:
-    """The heat maps' colors as a CSS gradient, for their key."""
-    colors = (to_hex(matplotlib.colormaps[COLORS](step / 8)) for step in range(9))
-    return f"linear-gradient(to right, {', '.join(colors)})"

@@ -12,7 +12,7 @@ from torch import Tensor
 from crossbias.errors import CrossbiasError
 from crossbias.runs.read import FinishedRun, read_run
 from crossbias.runs.rows import Row, checked_metrics, rows_of
-from crossbias.verify import WEIGHTS, Cells, Estimate, McNemar
+from crossbias.verify import WEIGHTS, Estimate, McNemar
 from crossbias.verify.between_runs import check_same_samples, mcnemar, paired_difference
 
 Folders = str | Path | Sequence[str | Path]  # one run folder or several
@@ -106,7 +106,9 @@ def compare(
     baseline = next((row for row in rows if row.runs[0].method == "erm"), rows[0])
     judged_by = attribute or baseline.runs[0].bias
     cells, others = baseline.metrics[0].cells, [row for row in rows if row is not baseline]
-    cell = _cell_of_each(baseline.runs[0], cells, judged_by)
+    width, judged = len(cells.biases) + 1, baseline.runs[0].judged
+    # The cell of each test sample, (n,); unknown bias, -1, is in the last column.
+    cell = judged.target * width + judged.attribute(judged_by).remainder(width)
     weights = {name: WEIGHTS[name](cells).flatten() for name in names if name in WEIGHTS}
     return Comparison(
         metrics=names,
@@ -195,12 +197,6 @@ def _share_right(row: Row) -> Tensor:
     """The share of the row's runs that answer each test sample correctly, (n,) float64."""
     parts = [run.judged for run in row.runs]
     return torch.stack([(each.answers == each.target).double() for each in parts]).mean(0)
-
-
-def _cell_of_each(run: FinishedRun, cells: Cells, attribute: str | None) -> Tensor:
-    """The cell of each test sample, (n,) int64; unknown bias, -1, is in the last column."""
-    width = len(cells.biases) + 1
-    return run.judged.target * width + run.judged.attribute(attribute).remainder(width)
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:

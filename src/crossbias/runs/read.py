@@ -90,11 +90,7 @@ class FinishedRun:
 
     @property
     def judged(self) -> Predictions:
-        """The answers the run is judged by.
-
-        Raises:
-            CrossbiasError: The run did not store them.
-        """
+        """The answers the run is judged by."""
         if self.split not in self.predictions:
             raise CrossbiasError(
                 f"{self.path} has no predictions for its split {self.split!r}, so it cannot be "
@@ -103,11 +99,7 @@ class FinishedRun:
         return self.predictions[self.split]
 
     def judged_on(self, split: str) -> "FinishedRun":
-        """The same run, judged on another of its splits.
-
-        Raises:
-            CrossbiasError: The run has no metrics for such a split.
-        """
+        """The same run, judged on another of its splits."""
         if split not in self.metrics:
             raise unknown(f"{self.path} has no split", split, self.metrics, "it was judged on")
         return replace(self, chosen_split=split)
@@ -124,18 +116,10 @@ class FinishedRun:
         return {name: (title, label) for name, (title, label) in declared.items()}
 
     def stages_of(self, figure: str, count: int) -> list[Tensor] | None:
-        """What the stages computed that the method declared for a figure of the report.
+        """What so many stages computed that the method declared for a figure of the report.
 
-        Args:
-            figure: The kind of figure, a key of ``page.figures`` in ``config.json``.
-            count: How many stages this figure reads.
-
-        Returns:
-            The tensors, in the order in which they are declared; None where the method declares
-            no such figure or the run lacks a stage.
-
-        Raises:
-            CrossbiasError: Another number of stages is declared, or a file is damaged.
+        The figure is a key of ``page.figures`` in ``config.json``. None where the method declares
+        no such figure or the run lacks a stage.
         """
         names = self.config["page"].get("figures", {}).get(figure)
         if names is None:

@@ -63,11 +63,7 @@ class McNemar(NamedTuple):
 
 
 def check_same_samples(first: Predictions, second: Predictions) -> None:
-    """Refuse predictions for different samples or in a different order.
-
-    Raises:
-        CrossbiasError: They cannot be compared sample by sample.
-    """
+    """Refuse predictions for different samples or in a different order."""
     if not (first.index.equal(second.index) and first.target.equal(second.target)):
         raise CrossbiasError(
             f"these predictions are for different samples ({len(first.target)} and "

@@ -135,13 +135,7 @@ class Cells:
     ) -> "Cells":
         """The cells of samples on the CPU, without the table of which class was taken for which.
 
-        Args:
-            targets: ``(n,)`` class numbers.
-            biases: ``(n,)`` bias values, ``UNKNOWN`` where not known.
-            answers: ``(n,)`` predicted class numbers.
-            alignment: As in ``Cells``.
-            classes: Names of the classes.
-            values: Names of the bias values.
+        Arguments as for ``Metrics.from_answers``.
         """
         _check_within("targets", targets, 0, len(classes))
         _check_within("biases", biases, UNKNOWN, len(values))

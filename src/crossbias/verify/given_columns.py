@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import first_few
 from crossbias.parameters import closest
 from crossbias.types import UNKNOWN
 
@@ -18,7 +19,6 @@ LARGEST_NUMBER: Final = 99_999
 """Largest number of a class or a value; a larger one is an identifier, which should be text."""
 
 _TOLERANCE: Final = 0.01  # how far from 1 a row of probabilities may sum to: half precision
-_LISTED: Final = 10  # names in a message
 
 
 class LabelColumn(NamedTuple):
@@ -105,9 +105,7 @@ def places_of(
 
 def listed(names: Iterable[str]) -> str:
     """Names for a message, not too many."""
-    names = list(names)
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
+    return ", ".join(first_few(list(names)))
 
 
 def _cell(what: str, value: Any) -> int | str | None:

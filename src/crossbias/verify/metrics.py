@@ -124,14 +124,9 @@ class Metrics:
     def from_counts(
         cls, counts: Tensor, *, alignment: Tensor, classes: Sequence[str], biases: Sequence[str]
     ) -> "Metrics":
-        """The accuracies, from the counts alone.
+        """The accuracies, from counts alone, summed over batches and processes.
 
-        Args:
-            counts: ``(classes, biases + 1, classes)``, summed over batches and processes, as
-                ``crossbias.verify.count`` makes them.
-            alignment: ``(classes, biases)`` bool, true where a bias value goes along with a class.
-            classes: Names of the classes.
-            biases: Names of the bias values; none where there is no bias attribute.
+        Arguments as for ``Cells.from_counts``.
         """
         names = {"classes": classes, "biases": biases}
         return cls.from_cells(Cells.from_counts(counts, alignment=alignment, **names))

@@ -65,9 +65,6 @@ class Predictions:
                 where nobody knows.
             classes: Names of the classes.
             values: Names of the attribute's values; none where ``bias`` is None.
-
-        Raises:
-            CrossbiasError: There is no such attribute.
         """
         return Metrics.from_answers(
             *(self.target, self.attribute(bias), self.answers),
@@ -84,11 +81,7 @@ class Predictions:
         )  # fmt: skip
 
     def attribute(self, name: str | None) -> Tensor:
-        """One attribute of every sample, (n,); ``UNKNOWN`` where not known, or for None.
-
-        Raises:
-            CrossbiasError: There is no such attribute.
-        """
+        """One attribute of every sample, (n,); ``UNKNOWN`` where not known, or for None."""
         if name is None:
             return torch.full_like(self.target, UNKNOWN)
         if name not in self.attributes:

@@ -64,10 +64,11 @@ class BiasedMNIST(DigitSource):
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Color one split."""
         digits, targets = self._originals(split, root, seed)
+        fixed = {"validation": self.validation_rho, "test": 0.1, "test-biased": 1, "test-rho0": 0}
         biases = chunked_values(
             targets,
             values=len(REBIAS),
-            rho=self._rho(split),
+            rho=fixed.get(split, self.rho),
             confusing=self.confusing,
             generator=generator_for(seed, self.name, split, "color"),
         )
@@ -81,10 +82,6 @@ class BiasedMNIST(DigitSource):
             mean=(0.5,) * 3,
             std=(0.5,) * 3,
         )
-
-    def _rho(self, split: str) -> float:
-        fixed = {"validation": self.validation_rho, "test": 0.1, "test-biased": 1, "test-rho0": 0}
-        return fixed.get(split, self.rho)
 
     def _originals(self, split: str, root: Path | None, seed: int) -> Original:
         """The digits of a split, in the order of the files."""

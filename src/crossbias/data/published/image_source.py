@@ -63,13 +63,8 @@ class ImageSource(Source):
 
     @property
     def values(self) -> dict[str, tuple[str, ...]]:
-        """For each attribute, the names of its values."""
+        """For each attribute, the names of its values; the first attribute is the bias."""
         return {}
-
-    @property
-    def bias_attribute(self) -> str | None:
-        """The attribute that is the bias."""
-        return next(iter(self.values), None)
 
     @property
     def alignments(self) -> dict[str, Tensor]:
@@ -109,7 +104,7 @@ class ImageSource(Source):
                 name: torch.tensor(column, dtype=torch.int64)
                 for name, column in listing.attributes.items()
             },
-            bias=self.bias_attribute,
+            bias=next(iter(self.values), None),
             name=self.name,
             split=split,
             classes=self.classes,
