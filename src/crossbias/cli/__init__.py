@@ -3,7 +3,7 @@
 import sys
 
 from crossbias.cli.commands import app
-from crossbias.cli.printing import make_console, say
+from crossbias.cli.printing import say
 from crossbias.errors import CrossbiasError
 
 __all__ = ["app", "main"]
@@ -18,5 +18,5 @@ def main() -> None:
     except CrossbiasError as error:
         if debug:
             raise
-        say(make_console(stderr=True), f"crossbias: {error}")
+        say(f"crossbias: {error}", stderr=True)
         sys.exit(error.exit_code)

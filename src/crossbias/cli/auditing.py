@@ -4,14 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from crossbias.audit import audit as examine
 from crossbias.audit.findings import Audit, check_folder
 from crossbias.cli import options
-from crossbias.cli.printing import make_console, make_table, say
+from crossbias.cli.printing import make_table, print_table, say
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
 from crossbias.formatting import DASH, percent
@@ -72,25 +71,24 @@ def audit(
         progress=progress,
     )
     found.write(folder)
-    console = make_console()
-    _print_audit(console, found)
-    say(console, f"audit: {folder}")
+    _print_audit(found)
+    say(f"audit: {folder}")
 
 
-def _print_audit(console: Console, found: Audit) -> None:
+def _print_audit(found: Audit) -> None:
     """Print the tables of an audit and its verdict in words."""
     if found.attributes:
-        console.print(_attributes(found))
+        print_table(_attributes(found))
     if found.cues:
-        console.print(_cues(found))
+        print_table(_cues(found))
     if found.model is not None:
-        console.print(_model(found))
-    say(console, f"\n{found.verdict.sentence}\n")
+        print_table(_model(found))
+    say(f"\n{found.verdict.sentence}\n")
     for finding in found.verdict.findings:
-        say(console, f"- {finding.strength}: {finding.sentence}")
-    say(console, "\nNot tested:")
+        say(f"- {finding.strength}: {finding.sentence}")
+    say("\nNot tested:")
     for sentence in found.verdict.not_tested:
-        say(console, f"- {sentence}")
+        say(f"- {sentence}")
 
 
 def _attributes(found: Audit) -> Table:

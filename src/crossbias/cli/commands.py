@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from crossbias.cli import datasets, listing, options
 from crossbias.cli.auditing import audit
-from crossbias.cli.printing import make_console, print_details, print_metrics, say
+from crossbias.cli.printing import print_details, print_metrics, say
 from crossbias.cli.results import compare, report
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
@@ -143,10 +143,9 @@ def train(
     result = experiment.run(folder, resume=resume, progress=shown_progress(quiet=quiet))
     if result.folder is None:  # of several processes, the one that has the folder prints
         return
-    console = make_console()
-    print_metrics(console, "split", result.metrics)
-    say(console, f"run: {folder}")
-    say(console, f"next: crossbias report {shlex.quote(str(folder))} -o report.html")
+    print_metrics("split", result.metrics)
+    say(f"run: {folder}")
+    say(f"next: crossbias report {shlex.quote(str(folder))} -o report.html")
 
 
 @app.command()
@@ -183,9 +182,8 @@ def evaluate(
     found = {
         name: judge(network, experiment.split(name, progress), training=training) for name in splits
     }
-    console = make_console()
-    print_metrics(console, "split", found)
-    print_details(console, found)
+    print_metrics("split", found)
+    print_details(found)
 
 
 @app.command(name="list")
@@ -193,12 +191,12 @@ def list_(
     what: Annotated[Listed, typer.Argument(help="What to list.")],
 ) -> None:
     """List methods, data sets or networks with their parameters."""
-    show = {
+    printers = {
         Listed.methods: listing.print_methods,
         Listed.data: listing.print_data,
         Listed.networks: listing.print_networks,
     }
-    show[what](make_console())
+    printers[what]()
 
 
 @app.command()
@@ -217,9 +215,8 @@ def demo(
     from crossbias.demo import run_demo
 
     metrics = run_demo(out, seed=seed, progress=shown_progress(quiet=quiet))
-    console = make_console()
-    print_metrics(console, "method", metrics)
-    say(console, f"report: {out / 'report.html'}")
+    print_metrics("method", metrics)
+    say(f"report: {out / 'report.html'}")
 
 
 def _default_folder(experiment: Experiment) -> Path:

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
-from crossbias.cli.printing import make_console, make_table, say
+from crossbias.cli.printing import make_table, print_table, say
 from crossbias.errors import CrossbiasError
 from crossbias.runs import FORMATS, Comparison, grids_of, legend
 from crossbias.runs import compare as compared
@@ -69,7 +68,7 @@ def compare(
             f"{', '.join(_SUFFIXES)}, or choose --format csv, markdown or latex"
         )
     if chosen is TableFormat.text:
-        _print_comparison(make_console(), comparison)
+        _print_comparison(comparison)
         return
     text = FORMATS[chosen](comparison)
     if output is None:
@@ -110,16 +109,16 @@ def report(
     output = output or Path(f"report.{format or PageFormat.html}")
     chosen: Any = None if format is None else format.value  # a member's value is just a str
     written = write_report(runs, output, format=chosen, audit=audit)
-    say(make_console(), f"wrote {written.path}")
+    say(f"wrote {written.path}")
 
 
-def _print_comparison(console: Console, comparison: Comparison) -> None:
+def _print_comparison(comparison: Comparison) -> None:
     """Print the runs side by side, their gains over the baseline, and how to read both."""
     for grid in grids_of(comparison):
         table = make_table(*grid.header, title=grid.title)
         for row in grid.rows:
             table.add_row(*map(escape, row))
-        console.print(table)
-        console.print()
+        print_table(table)
+        say("")
     for line in legend(comparison):
-        say(console, line)
+        say(line)
