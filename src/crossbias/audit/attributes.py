@@ -136,11 +136,7 @@ def _predicted_from_value(
         # The class's own size breaks ties, and decides for values that were never seen.
         plain[test] = (table + 1e-6 * sizes / sizes.sum()).argmax(0)[values[test]]
         balanced[test] = (table / sizes.clamp(min=1)).argmax(0)[values[test]]
-    return wilson(int((plain == targets).sum()), len(targets)), _mean_recall(targets, balanced)
-
-
-def _mean_recall(targets: Tensor, answers: Tensor) -> float:
-    """The mean recall of the classes that are present."""
     sizes = torch.bincount(targets).double()
-    right = torch.bincount(targets[answers == targets], minlength=len(sizes)).double()
-    return float((right[sizes > 0] / sizes[sizes > 0]).mean())
+    right = torch.bincount(targets[balanced == targets], minlength=len(sizes)).double()
+    mean_recall = float((right[sizes > 0] / sizes[sizes > 0]).mean())
+    return wilson(int((plain == targets).sum()), len(targets)), mean_recall

@@ -46,13 +46,6 @@ class CueFinding:
         return {name: getattr(self, name) for name in names} | {"reason": self.reason or None}
 
 
-def probed_rows(targets: Tensor) -> Tensor:
-    """Positions of the samples to probe: those of the largest classes, with two samples or more."""
-    counts = torch.bincount(targets)
-    largest = counts.argsort(descending=True, stable=True)[:CLASSES]
-    return (testable(targets) & torch.isin(targets, largest)).nonzero().squeeze(1)
-
-
 def audit_cues(
     cues: Sequence[Cue],
     targets: Tensor,
@@ -62,7 +55,8 @@ def audit_cues(
     progress: Progress | None = None,
 ) -> list[CueFinding]:
     """Probe each cue for the target; its features have one row for each of the ``targets``."""
-    rows = probed_rows(targets)
+    largest = torch.bincount(targets).argsort(descending=True, stable=True)[:CLASSES]
+    rows = (testable(targets) & torch.isin(targets, largest)).nonzero().squeeze(1)
     found = []
     for cue in cues:
         (progress or Progress()).note(f"probing {cue.name}")

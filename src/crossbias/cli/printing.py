@@ -49,7 +49,9 @@ def print_metrics(what: str, rows: Mapping[str, Metrics]) -> None:
     table = make_table(what, *_COLUMNS, title="accuracy in % [95% interval]")
     for name, metrics in rows.items():
         for label, each in _with_attributes(name, metrics).items():
-            table.add_row(escape(label), *_accuracies(each))
+            worst = each.worst_group and each.worst_group.accuracy
+            accuracies = (each.overall, each.aligned, each.conflicting, each.unbiased, worst)
+            table.add_row(escape(label), *map(_cell, accuracies))
     print_table(table)
     for name, metrics in rows.items():
         if metrics.warning:
@@ -87,12 +89,6 @@ def _with_attributes(name: str, metrics: Metrics) -> dict[str, Metrics]:
     """The metrics by the bias, then those by every other attribute."""
     others = {f"{name}, by {attribute}": each for attribute, each in metrics.attributes.items()}
     return {name: metrics, **others}
-
-
-def _accuracies(metrics: Metrics) -> list[str]:
-    worst = metrics.worst_group
-    estimates = [metrics.overall, metrics.aligned, metrics.conflicting, metrics.unbiased]
-    return [_cell(estimate) for estimate in [*estimates, worst and worst.accuracy]]
 
 
 def _cell(estimate: Estimate | None) -> str:

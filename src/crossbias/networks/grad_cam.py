@@ -25,16 +25,11 @@ def grad_cam(network: Network, inputs: Tensor, target: Tensor) -> Tensor | None:
         output = network(inputs.detach().clone().requires_grad_())
         if output.maps is None or output.maps.ndim != 4:
             return None
-        if _is_mean(output.maps, output.features):
+        mean, features = output.maps.detach().mean((2, 3)), output.features.detach()
+        if mean.shape == features.shape and torch.allclose(mean, features, rtol=1e-4):
             return cam(output.maps, network.head.weight, target).detach()
         evidence = output.logits.gather(1, target[:, None]).sum()
         (gradient,) = torch.autograd.grad(evidence, output.maps)
     # Each sample has weights of its own: those of the i-th are row i.
     own = torch.arange(len(target), device=target.device)
     return cam(output.maps.detach(), gradient.mean((2, 3)), own)
-
-
-def _is_mean(maps: Tensor, features: Tensor) -> bool:
-    """Whether the features are the mean of the maps over space, and nothing was done to it."""
-    mean = maps.detach().mean((2, 3))
-    return mean.shape == features.shape and torch.allclose(mean, features.detach(), rtol=1e-4)

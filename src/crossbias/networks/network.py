@@ -85,13 +85,11 @@ class Network(nn.Module):
         def stop(_layer: nn.Module, _inputs: Any, output: Any) -> None:
             raise _Reached(output)
 
-        handle = self.get_submodule(self.tapped_layer).register_forward_hook(stop)
-        try:
-            self.body(inputs)
-        except _Reached as reached:
-            return self._one_tensor([reached.output])
-        finally:
-            handle.remove()
+        with self.get_submodule(self.tapped_layer).register_forward_hook(stop):
+            try:
+                self.body(inputs)
+            except _Reached as reached:
+                return self._one_tensor([reached.output])
         return self._one_tensor([])
 
     def _body_and_tapped(self, inputs: Tensor) -> tuple[Any, Tensor | None]:
@@ -100,11 +98,8 @@ class Network(nn.Module):
         seen: list[Any] = []
         layer = self.get_submodule(self.tapped_layer)
         # Registered for one forward only: a lasting hook would point to the original in copies.
-        handle = layer.register_forward_hook(lambda _layer, _inputs, output: seen.append(output))
-        try:
+        with layer.register_forward_hook(lambda _layer, _inputs, output: seen.append(output)):
             return self.body(inputs), self._one_tensor(seen)
-        finally:
-            handle.remove()
 
     def _one_tensor(self, seen: list[Any]) -> Tensor:
         found = seen[0] if seen else None

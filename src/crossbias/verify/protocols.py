@@ -153,12 +153,12 @@ def rates_by_source(cells: Cells, *, positive: int = 1) -> tuple[Rates, ...]:
             f"{', '.join(cells.classes)} and positive {positive}; "
             f"for more classes use class_averaged"
         )
-    correct, total = cells.correct.tolist(), cells.total.tolist()
-    rows = (positive, 1 - positive)
-    return tuple(
-        _rates(source, [correct[row][column] for row in rows], [total[row][column] for row in rows])
-        for column, source in enumerate(cells.biases)
-    )
+    rows, found = [positive, 1 - positive], []
+    for column, source in enumerate(cells.biases):
+        correct, total = cells.correct[rows, column].tolist(), cells.total[rows, column].tolist()
+        balanced = mean_of_groups(correct, total) if all(total) else NO_SAMPLES
+        found.append(Rates(source, *map(wilson, correct, total), balanced))
+    return tuple(found)
 
 
 def _over_severities(right: Tensor, level: Tensor) -> Estimate:
@@ -168,8 +168,3 @@ def _over_severities(right: Tensor, level: Tensor) -> Estimate:
 
 def _rows_of_each(numbers: Tensor, wanted: Tensor) -> list[Tensor]:
     return [(numbers == number) & wanted for number in sorted(set(numbers[wanted].tolist()))]
-
-
-def _rates(source: str, correct: list[int], total: list[int]) -> Rates:
-    balanced = mean_of_groups(correct, total) if all(total) else NO_SAMPLES
-    return Rates(source, wilson(correct[0], total[0]), wilson(correct[1], total[1]), balanced)

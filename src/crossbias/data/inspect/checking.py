@@ -84,9 +84,7 @@ def _published_files(
             files += [(str(frame), frame) for frame in source.frames(file)]
         except CrossbiasError as error:  # a clip without frames, or that is no video
             check.errors.append(f"{split}: {error}")
-    hashes, broken = _decode_all(files, source.fit, split=split, progress=progress)
-    check.errors += [f"{split}: {text}" for text in first_few(broken)]
-    return hashes
+    return _decode_all(files, source.fit, split, check, progress)
 
 
 def _own_images(
@@ -95,9 +93,7 @@ def _own_images(
     try:
         if isinstance(source, Folder):
             files = [(source.titles[row], source.all_files[row]) for row in rows]
-            hashes, broken = _decode_all(files, source.fitted(), split=split, progress=progress)
-            check.errors += [f"{split}: {text}" for text in first_few(broken)]
-            return hashes
+            return _decode_all(files, source.fitted(), split, check, progress)
         return _hashes_of(split, source.images(rows)[0])
     except UnusableImages as error:
         # Missing files are found for all splits at once, and reported once.
@@ -114,11 +110,11 @@ def _hashes_of(split: str, inputs: Tensor) -> dict[str, str]:
 
 
 def _decode_all(
-    files: Sequence[tuple[str, Path]], fit: Fit, *, split: str, progress: Progress
-) -> tuple[dict[str, str], list[str]]:
+    files: Sequence[tuple[str, Path]], fit: Fit, split: str, check: DataCheck, progress: Progress
+) -> dict[str, str]:
     """Decode every file, given by name and path, whether it is in the cache or not.
 
-    Returns the hash of each readable file by its name, and what is wrong with the others.
+    Returns the hash of each readable file by its name; errors say what is wrong with the others.
     """
     hashes: dict[str, str] = {}
     broken = []
@@ -131,7 +127,8 @@ def _decode_all(
                 hashes[name] = digest
             if number % _REPORT == 0:
                 progress.note(f"{split}: {number:,} of {len(files):,} files")
-    return hashes, broken
+    check.errors += [f"{split}: {text}" for text in first_few(broken)]
+    return hashes
 
 
 def _decoded(file: Path, fit: Fit) -> tuple[str, str]:

@@ -48,7 +48,9 @@ class TableLabels:
         if bias:
             bias = ",".join(parts)
             found[bias] = _of_two(table.combined(parts), bias, table)
-        return cls(_complete(table, target), found, bias or None)
+        classes = _of_two(table.encoded(target), target, table)
+        _refuse_missing(table, target, (classes.numbers < 0).nonzero().flatten().tolist())
+        return cls(classes, found, bias or None)
 
     def groups(self) -> list[tuple[int, int]]:
         """The (target, bias) pair of every row; without a bias it is ``UNKNOWN``."""
@@ -122,13 +124,6 @@ def report_missing_conflicts(data: BiasedDataset) -> None:
             "conflicting samples find none in these classes",
             data.name, data.split, ", ".join(alone), data.bias,
         )  # fmt: skip
-
-
-def _complete(table: LabelTable, target: str) -> EncodedColumn:
-    """The column of classes, which must have a value in every row."""
-    found = _of_two(table.encoded(target), target, table)
-    _refuse_missing(table, target, (found.numbers < 0).nonzero().flatten().tolist())
-    return found
 
 
 def _of_two(encoded: EncodedColumn, name: str, table: LabelTable) -> EncodedColumn:

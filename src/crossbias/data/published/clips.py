@@ -26,7 +26,12 @@ def clip_files(clip: Path) -> list[Path]:
         if not frames:
             raise CrossbiasError(f"the clip {clip} is a folder without image files")
         return [frames[position] for position in middle(len(frames))]
-    return _frames_of_video(clip)
+    status = clip.stat()
+    key = f"{clip.absolute()} {status.st_size} {status.st_mtime_ns} {FRAMES} {STRIDE}"
+    folder = cache_folder() / "clips" / hashlib.sha256(key.encode()).hexdigest()[:32]
+    if not folder.is_dir():
+        _decode(clip, folder)
+    return images_in(folder)
 
 
 def middle(length: int) -> list[int]:
@@ -44,15 +49,6 @@ def middle(length: int) -> list[int]:
         return [position * length // FRAMES for position in range(FRAMES)]
     first = (length - 1 - span) // 2
     return [first + STRIDE * number for number in range(FRAMES)]
-
-
-def _frames_of_video(video: Path) -> list[Path]:
-    status = video.stat()
-    key = f"{video.absolute()} {status.st_size} {status.st_mtime_ns} {FRAMES} {STRIDE}"
-    folder = cache_folder() / "clips" / hashlib.sha256(key.encode()).hexdigest()[:32]
-    if not folder.is_dir():
-        _decode(video, folder)
-    return images_in(folder)
 
 
 def _decode(video: Path, folder: Path) -> None:
