@@ -12,7 +12,7 @@ import timm
 import torch
 from torch import Tensor, nn
 
-from crossbias.data.published.image_source import CIFAR_MEAN, CIFAR_STD
+from crossbias.data.images.decoding import CIFAR_MEAN, CIFAR_STD
 from crossbias.errors import CrossbiasError
 from crossbias.networks import Network, as_network
 from crossbias.parameters import Count

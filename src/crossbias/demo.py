@@ -42,15 +42,8 @@ def color_network(*, num_classes: Count, in_channels: Count = 3) -> Network:
 def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> dict[str, Metrics]:
     """Train four methods, each in its own folder under ``out``, and write the report.
 
-    An interrupted demo continues where it stopped. Finished trainings are not repeated.
-
-    Args:
-        out: Folder for the runs and ``report.html``.
-        seed: Seed of the drawings and the trainings.
-        progress: Receives progress reports.
-
-    Returns:
-        The metrics of each method on the unbiased test split.
+    An interrupted demo continues where it stopped. Finished trainings are not repeated. Returns
+    the metrics of each method on the unbiased test split.
     """
     from crossbias.report import report
 

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from typing import Any, Final
 
 DASH: Final = "\N{EN DASH}"
@@ -136,13 +137,6 @@ def percent_with_range(
 ) -> str:
     """A proportion and its interval in percent, for a table whose title names the unit.
 
-    Args:
-        value: The proportion, or a difference of two.
-        low: Lower end of the interval.
-        high: Upper end.
-        sign: ``+`` shows the sign of positive numbers too.
-        after_value: Put between value and interval.
-
     >>> percent_with_range(0.801, 0.77, 0.8317), percent_with_range(0.02, -0.01, 0.05, sign="+")
     ('80.1 [77.0, 83.2]', '+2.0 [-1.0, +5.0]')
     """
@@ -157,3 +151,20 @@ def p_value(p: float) -> str:
     ('p=.042', 'p<.001')
     """
     return "p<.001" if p < 0.001 else f"p={p:.3f}".replace("0.", ".", 1)
+
+
+def as_json(value: Any) -> Any:
+    """A value as a JSON file holds it: by its own ``to_json``, or its fields by their names.
+
+    >>> as_json({"classes": ("cat", "dog"), "worst": None})
+    {'classes': ['cat', 'dog'], 'worst': None}
+    """
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if is_dataclass(value):
+        value = vars(value)
+    elif hasattr(value, "_asdict"):  # a named tuple
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {name: as_json(part) for name, part in value.items()}
+    return [as_json(part) for part in value] if isinstance(value, (list, tuple)) else value

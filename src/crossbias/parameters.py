@@ -18,6 +18,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from crossbias.errors import CrossbiasError
 
 _OUTER_COMMA = re.compile(r",(?![^()]*\))")  # "flip,jitter(0.1,0.2)" has two parts
+_WORDS = {
+    float: "a number",
+    int: "a whole number",
+    bool: "true or false",
+    str: "text",
+    type(None): "none",
+}
 
 
 @dataclass(frozen=True)
@@ -63,28 +70,16 @@ def validated(
 ) -> dict[str, Any]:
     """Check keyword arguments against a signature and convert text to the annotated type.
 
-    Args:
-        function: The class or function that will receive the values.
-        values: Keyword arguments from Python, a config file, or ``NAME=TEXT`` on a command line.
-        owner: Name of the function in error messages, such as ``method 'end'``.
-
-    Returns:
-        The values, converted where needed.
-
-    Raises:
-        CrossbiasError: A keyword is unknown, or a value has the wrong type or range.
+    The values come from Python, a config file, or ``NAME=TEXT`` on a command line. ``owner`` is the
+    name of the function in error messages, such as ``method 'end'``.
     """
     known, open_ended = parameters_of(function), takes_any_keyword(function)
     for name in values:
         if name not in known and not open_ended:
-            raise CrossbiasError(
-                f"{owner} has no parameter {name!r}{closest(name, known)}; "
-                f"its parameters are: {', '.join(known) or 'none'}"
-            )
+            raise unknown(f"{owner} has no parameter", name, known, "its parameters are")
+    kinds = {name: parameter.annotation for name, parameter in known.items()}
     return {
-        name: convert(value, known[name].annotation, f"{name} of {owner}")
-        if name in known
-        else value
+        name: convert(value, kinds.get(name, Any), f"{name} of {owner}")
         for name, value in values.items()
     }
 
@@ -105,6 +100,18 @@ def closest(name: str, known: Iterable[str]) -> str:
     if not matches:
         return ""
     return f" (did you mean {' or '.join(repr(match) for match in matches)}?)"
+
+
+def unknown(
+    lacking: str, name: str, known: Iterable[str], listing: str = "there are", more: str = ""
+) -> CrossbiasError:
+    """The error about a name that is not among the known ones.
+
+    >>> str(unknown("there is no metric", "overal", ["overall", "aligned"]))
+    "there is no metric 'overal' (did you mean 'overall'?); there are: overall, aligned"
+    """
+    names = ", ".join(known) or "none"
+    return CrossbiasError(f"{lacking} {name!r}{closest(name, known)}; {listing}: {names}{more}")
 
 
 def imported(path: str) -> Any:
@@ -164,15 +171,7 @@ def describe(annotation: Any) -> str:
         return "one of " + ", ".join(repr(argument) for argument in arguments)
     if origin is tuple:
         return f"a list, each entry {describe(arguments[0])}"
-    words: dict[Any, str] = {
-        float: "a number",
-        int: "a whole number",
-        bool: "true or false",
-        str: "text",
-    }
-    if annotation is type(None):
-        return "none"
-    return words.get(annotation, getattr(annotation, "__name__", str(annotation)))
+    return _WORDS.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
 def _wrong(value: Any, annotation: Any, name: str) -> CrossbiasError:

@@ -8,7 +8,6 @@ from crossbias.formatting import numbers_in_words, percent
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
-    from rich.progress import TaskID
 
 
 class Progress:
@@ -34,11 +33,7 @@ class Progress:
 
 
 class LineProgress(Progress):
-    """Prints one line for each epoch, where nothing can be drawn over.
-
-    Args:
-        console: Where to print.
-    """
+    """Prints one line for each epoch, where nothing can be drawn over."""
 
     def __init__(self, console: "Console") -> None:
         self.console = console
@@ -74,16 +69,11 @@ class LineProgress(Progress):
 
 
 class BarProgress(LineProgress):
-    """Draws a bar for the training at hand; each stage leaves its last line standing.
-
-    Args:
-        console: A terminal or a notebook.
-    """
+    """Draws a bar for the training at hand; each stage leaves its last line standing."""
 
     def __init__(self, console: "Console") -> None:
         super().__init__(console)
         self.bar: Bar | None = None
-        self.task: TaskID | None = None
         self.epoch_steps, self.validation = 0, ""
 
     def prepare(self, what: str, done: int, total: int) -> None:
@@ -119,7 +109,7 @@ class BarProgress(LineProgress):
         """Take the bar away."""
         if self.bar is not None:
             self.bar.stop()
-            self.bar = self.task = None
+            self.bar = None
 
     def _open(self, what: str, total: int) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -131,20 +121,17 @@ class BarProgress(LineProgress):
             TextColumn("{task.fields[told]}", markup=False),
         ]
         self.bar = Progress(*columns, console=self.console, transient=True)
-        self.task = self.bar.add_task(what, total=total, told="")
+        self.bar.add_task(what, total=total, told="")
         self.bar.start()
 
     def _move(self, done: int, what: str, told: str) -> None:
-        if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, completed=done, description=what, told=told)
+        if self.bar is not None:
+            (task,) = self.bar.task_ids
+            self.bar.update(task, completed=done, description=what, told=told)
 
 
 def shown_progress(*, quiet: bool = False) -> Progress:
-    """A bar on a terminal or in a notebook, lines of text elsewhere, or nothing.
-
-    Args:
-        quiet: Show nothing.
-    """
+    """A bar on a terminal or in a notebook, lines of text elsewhere, or nothing."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -8,7 +8,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.methods import METHODS, Method
 from crossbias.networks import NETWORKS, create_network
 from crossbias.networks.recipe import is_network
-from crossbias.parameters import closest, imported, parameters_of, validated
+from crossbias.parameters import closest, imported, parameters_of, unknown, validated
 
 __all__ = ["DATASETS", "METHODS", "NETWORKS", "create", "create_method"]
 
@@ -55,10 +55,8 @@ def create_method(name: str, **hyperparameters: Any) -> Method:
     crossbias.errors.CrossbiasError: there is no method 'ned' (did you mean 'end'?); ...
     """
     if ":" not in name and name not in METHODS:
-        raise CrossbiasError(
-            f"there is no method {name!r}{closest(name, METHODS)}; "
-            f"there are: {', '.join(METHODS)}; your own is named package.module:Class"
-        )
+        own = "; your own is named package.module:Class"
+        raise unknown("there is no method", name, METHODS, more=own)
     kind = METHODS[name] if name in METHODS else imported(name)
     if not (isinstance(kind, type) and issubclass(kind, Method)):
         raise CrossbiasError(f"{name!r} is not a subclass of crossbias.Method")

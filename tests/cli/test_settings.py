@@ -116,36 +116,3 @@ def test_evaluate_takes_settings_of_the_data(crossbias):
     code, _, err = crossbias("evaluate", "r", "--set", "train.seed=5")
     assert code == 2
     assert "this command has no table 'train', only 'data'" in err
-
-
-@pytest.mark.parametrize("command", ["train", "audit", "evaluate"])
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--train-set", "lr=.01"], "--train-set lr=.01 is now --set train.lr=.01"),
-        (["--train-set=lr=.01"], "--train-set lr=.01 is now --set train.lr=.01"),
-        (["--data-set", "rho=.99"], "--data-set rho=.99 is now --set data.rho=.99"),
-        (["--network-set=kernel=3"], "--network-set kernel=3 is now --set network.kernel=3"),
-        (["--train-set"], "--train-set NAME=VALUE is now --set train.NAME=VALUE"),
-        (
-            ["--train-set", "augment=crop(4)"],
-            "--train-set 'augment=crop(4)' is now --set 'train.augment=crop(4)'",
-        ),
-        (
-            ["--data-set", "rho=.9", "--train-set=lr=1"],
-            "--data-set rho=.9 is now --set data.rho=.9; --train-set lr=1 is now --set train.lr=1",
-        ),
-    ],
-)
-def test_an_older_option_is_told_its_new_name(crossbias, command, arguments, message):
-    code, out, err = crossbias(command, *arguments)
-    assert (code, out) == (2, "")
-    assert err == f"crossbias: {message}\n"
-
-
-@pytest.mark.parametrize("command", ["train", "audit", "evaluate"])
-def test_help_shows_no_older_option(crossbias, command):
-    code, out, _ = crossbias(command, "--help")
-    assert code == 0
-    assert "--set " in out
-    assert "-set " not in out.replace("--set ", "")

@@ -2,10 +2,12 @@
 
 import io
 from dataclasses import replace
+from unittest.mock import patch
 
 import torch
 from rich.console import Console
 
+from crossbias.cli import printing
 from crossbias.cli.printing import print_details, print_metrics
 from crossbias.verify import Metrics, Predictions
 
@@ -28,7 +30,8 @@ def judged(values: tuple[str, ...] = ("here", "there")) -> Metrics:
 
 def printed(show: object, *arguments: object) -> list[str]:
     console = Console(file=io.StringIO(), width=200)
-    show(console, *arguments)
+    with patch.object(printing, "make_console", return_value=console):
+        show(*arguments)
     return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
 
 

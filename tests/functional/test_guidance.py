@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossbias.functional.guidance import guidance_distance, pooled_guidance
+from crossbias.functional.attribution import guidance_distance, pooled_guidance
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:

@@ -14,10 +14,14 @@ from sklearn.decomposition import PCA
 from crossbias.errors import CrossbiasError
 from crossbias.report.confusion import confusion, confusion_matrices
 from crossbias.report.curves import learning_curves
-from crossbias.report.denoiser_scatter import denoiser_scatter
 from crossbias.report.galleries import galleries
-from crossbias.report.guidance_pictures import guidance_rows
-from crossbias.report.planes import decision_boundary, feature_planes, principal_plane
+from crossbias.report.planes import (
+    decision_boundary,
+    denoiser_scatter,
+    feature_planes,
+    principal_plane,
+)
+from crossbias.report.sample_pictures import guidance_rows
 from crossbias.report.sampling_matrix import sampling_matrix, sampling_shares
 from crossbias.runs.files import read_json, write_json
 from crossbias.runs.read import Epoch, FinishedRun, read_run

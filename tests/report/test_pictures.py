@@ -11,7 +11,7 @@ from PIL import Image
 
 from crossbias.report.overlay import LONGEST_SIDE
 from crossbias.report.sample_pictures import SHOWN, sample_pictures
-from crossbias.runs.comparability import read_runs
+from crossbias.runs.compare import read_runs
 from crossbias.runs.read import FinishedRun
 from crossbias.verify import Predictions
 

@@ -6,7 +6,7 @@ import pytest
 
 from crossbias.errors import CrossbiasError
 from crossbias.runs import compare
-from crossbias.runs.comparability import differences, read_runs
+from crossbias.runs.compare import differences, read_runs
 from crossbias.runs.files import read_json, write_json
 from crossbias.runs.read import read_run
 from crossbias.runs.stored import load_predictions, save_predictions

@@ -9,7 +9,7 @@ import torch
 
 from crossbias.report.overlay import OVERLAY_SIDE, overlay
 from crossbias.report.sample_pictures import sample_pictures, without_maps
-from crossbias.runs.comparability import read_runs
+from crossbias.runs.compare import read_runs
 from crossbias.runs.files import read_json, write_json
 
 WriteRun = Callable[..., Path]

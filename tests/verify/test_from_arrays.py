@@ -267,5 +267,5 @@ def test_a_mistake_is_one_line_that_names_thing_value_and_remedy(
 
 def test_a_message_does_not_list_a_thousand_classes() -> None:
     names = [f"class {number}" for number in range(1000)]
-    with pytest.raises(CrossbiasError, match=r"class 106 and 990 more\)"):
+    with pytest.raises(CrossbiasError, match=r"class 106, and 990 more\)"):
         verify(target=names, prediction=["nothing"] * 1000)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from crossbias.verify import Estimate
+from crossbias.verify.bootstrap import percentile
 
 Table = npt.NDArray[np.float64]
 
@@ -71,12 +72,8 @@ def strength_of(
 ) -> Strength:
     """Both measures with 95% bootstrap intervals, and the p-value of independence.
 
-    Args:
-        targets: ``(n,)`` class numbers.
-        values: ``(n,)`` attribute values, all known.
-        shape: Number of classes and of values.
-        permutations: Number of shuffles of the values behind the p-value, and of bootstrap tables.
-        seed: Seed of both.
+    Every value is known. ``shape`` is the number of classes and of values; ``permutations`` is the
+    number of shuffles of the values behind the p-value, and of bootstrap tables.
     """
     random = np.random.default_rng(seed)
     counts = count_table(targets, values, shape)
@@ -94,8 +91,8 @@ def strength_of(
         reached += bool((weight * table**2).sum() >= statistic - 1e-12)
     return Strength(
         # A resampled table exceeds independence twice: by the chance in the sample and by its own.
-        _estimate(cramers_v(counts), cramers_v(tables, corrections=2), n),
-        _estimate(mutual_information(counts), mutual_information(tables), n),
+        percentile(float(cramers_v(counts)), cramers_v(tables, corrections=2), n),
+        percentile(float(mutual_information(counts)), mutual_information(tables), n),
         reached / (1 + permutations),
     )
 
@@ -115,9 +112,3 @@ def _entropy(p: Table) -> npt.NDArray[np.float64]:
     logarithm = np.log(p, out=np.zeros_like(p), where=p > 0)
     result: npt.NDArray[np.float64] = -(p * logarithm).sum(-1)
     return result
-
-
-def _estimate(value: npt.NDArray[np.float64], drawn: npt.NDArray[np.float64], n: int) -> Estimate:
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    # A corrected measure is cut at 0; the interval must still include the reported value.
-    return Estimate(float(value), min(float(low), float(value)), max(float(high), float(value)), n)

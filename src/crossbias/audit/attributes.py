@@ -9,6 +9,7 @@ from torch import Tensor
 from crossbias.audit.association import strength_of
 from crossbias.audit.folds import fitting_folds, num_present, stratified_folds, testable
 from crossbias.data.dataset import BiasedDataset
+from crossbias.formatting import as_json
 from crossbias.seeds import generator_for, seed_for
 from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate, wilson
@@ -18,38 +19,21 @@ _SMALLEST: Final = 5  # groups that are listed
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeFinding:
-    """How one attribute is associated with the target.
-
-    Args:
-        name: Name of the attribute.
-        values: Names of its values.
-        classes: Names of the classes.
-        counts: For each class and each value, the number of samples; samples whose value is not
-            known are left out.
-        reason: Why the attribute could not be tested; empty if it was.
-        cramers_v: Cramer's V with Bergsma's correction.
-        mutual_information: Mutual information divided by the mean of the two entropies.
-        accuracy: Accuracy of predicting the target from the attribute alone, cross-validated.
-        majority: Accuracy of always answering the largest class.
-        balanced_accuracy: Mean of the classes' recalls of the same prediction.
-        chance: Balanced accuracy of guessing.
-        p: P-value of independence.
-        p_corrected: P-value corrected for everything the audit tested.
-    """
+    """How one attribute is associated with the target."""
 
     name: str
     values: tuple[str, ...]
     classes: tuple[str, ...]
-    counts: tuple[tuple[int, ...], ...]
-    reason: str = ""
-    cramers_v: Estimate | None = None
-    mutual_information: Estimate | None = None
-    accuracy: Estimate | None = None
-    majority: float | None = None
-    balanced_accuracy: float | None = None
-    chance: float | None = None
-    p: float | None = None
-    p_corrected: float | None = None
+    counts: tuple[tuple[int, ...], ...]  # samples of each class and value; unknown ones left out
+    reason: str = ""  # why the attribute could not be tested; empty if it was
+    cramers_v: Estimate | None = None  # with Bergsma's correction
+    mutual_information: Estimate | None = None  # divided by the mean of the two entropies
+    accuracy: Estimate | None = None  # of predicting the target from it alone, cross-validated
+    majority: float | None = None  # accuracy of always answering the largest class
+    balanced_accuracy: float | None = None  # mean of the classes' recalls of the same prediction
+    chance: float | None = None  # balanced accuracy of guessing
+    p: float | None = None  # of independence
+    p_corrected: float | None = None  # for everything the audit tested
 
     @property
     def solved(self) -> float | None:
@@ -73,19 +57,14 @@ class AttributeFinding:
 
     def to_json(self) -> dict[str, Any]:
         """The finding as ``audit.json`` has it."""
-        estimates = ("cramers_v", "mutual_information", "accuracy")
-        numbers = ("majority", "balanced_accuracy", "chance", "p", "p_corrected")
-        found = {name: getattr(self, name) for name in estimates}
+        found = as_json(vars(self))
+        reason = found.pop("reason") or None
         return {
-            "name": self.name,
+            "name": found.pop("name"),
             "known": sum(map(sum, self.counts)),
-            "values": list(self.values),
-            "classes": list(self.classes),
-            "counts": [list(row) for row in self.counts],
-            **{name: value and value.to_json() for name, value in found.items()},
-            **{name: getattr(self, name) for name in numbers},
+            **found,
             "smallest": [{"target": t, "bias": b, "n": n} for t, b, n in self.smallest],
-            "reason": self.reason or None,
+            "reason": reason,
         }
 
 
@@ -141,12 +120,6 @@ def _predicted_from_value(
     """Cross-validated accuracy and balanced accuracy of predicting the target from the value.
 
     Both are None if fewer than two classes have two samples or more.
-
-    Args:
-        targets: ``(n,)`` class numbers.
-        values: ``(n,)`` attribute values, all known.
-        shape: Number of classes and of values.
-        seed: Seed of the folds.
     """
     usable = testable(targets)
     targets, values = targets[usable], values[usable]
@@ -163,11 +136,7 @@ def _predicted_from_value(
         # The class's own size breaks ties, and decides for values that were never seen.
         plain[test] = (table + 1e-6 * sizes / sizes.sum()).argmax(0)[values[test]]
         balanced[test] = (table / sizes.clamp(min=1)).argmax(0)[values[test]]
-    return wilson(int((plain == targets).sum()), len(targets)), _mean_recall(targets, balanced)
-
-
-def _mean_recall(targets: Tensor, answers: Tensor) -> float:
-    """The mean recall of the classes that are present."""
     sizes = torch.bincount(targets).double()
-    right = torch.bincount(targets[answers == targets], minlength=len(sizes)).double()
-    return float((right[sizes > 0] / sizes[sizes > 0]).mean())
+    right = torch.bincount(targets[balanced == targets], minlength=len(sizes)).double()
+    mean_recall = float((right[sizes > 0] / sizes[sizes > 0]).mean())
+    return wilson(int((plain == targets).sum()), len(targets)), mean_recall

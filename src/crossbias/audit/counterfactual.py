@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, get_args
+from typing import Final, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -15,8 +15,7 @@ from crossbias.seeds import generator_for
 from crossbias.train.evaluation import predict
 from crossbias.verify import Estimate, wilson
 
-SAMPLES: Final = 256
-"""Number of images that are changed, drawn at random."""
+SAMPLES: Final = 256  # number of images that are changed, drawn at random
 
 
 class Flips(NamedTuple):
@@ -25,10 +24,6 @@ class Flips(NamedTuple):
     change: str  # its name
     what: str  # the same in words, after "when"
     rate: Estimate
-
-    def to_json(self) -> dict[str, Any]:
-        """The rate as ``audit.json`` has it."""
-        return {"change": self.change, "what": self.what, "rate": self.rate.to_json()}
 
 
 def flip_rates(network: Network, data: BiasedDataset, *, seed: int) -> list[Flips]:

@@ -23,14 +23,11 @@ class Cue(NamedTuple):
 
 
 def image_cues(images: Tensor, *, progress: Progress | None = None) -> list[Cue]:
-    """Every cue in the pixels, ordered by how little it captures.
-
-    Args:
-        images: ``(n, C, H, W)`` uint8, read in parts.
-        progress: Receives progress reports.
-    """
+    """Every cue in the pixels of (n, C, H, W) uint8 images, ordered by how little it captures."""
     progress = progress or Progress()
-    images = _at_least(images, _SMALLEST)
+    factor = math.ceil(_SMALLEST / min(images.shape[2:]))
+    if factor > 1:
+        images = images.repeat_interleave(factor, 2).repeat_interleave(factor, 3)
     size = max(1, _CHUNK // math.prod(images.shape[1:]))
     found: dict[str, list[Tensor]] = {name: [] for name in _IMAGE_CUES}
     for start in range(0, len(images), size):
@@ -101,14 +98,6 @@ def texture(chunk: Tensor, pixels: Tensor) -> Tensor:
 def thumbnail(chunk: Tensor, pixels: Tensor) -> Tensor:
     """The image shrunk to 4 x 4 pixels, (n, 16 C)."""
     return F.adaptive_avg_pool2d(pixels, (4, 4)).flatten(1)
-
-
-def _at_least(images: Tensor, side: int) -> Tensor:
-    """The images, with every pixel repeated if they are smaller than this."""
-    factor = math.ceil(side / min(images.shape[2:]))
-    if factor == 1:
-        return images
-    return images.repeat_interleave(factor, 2).repeat_interleave(factor, 3)
 
 
 _IMAGE_CUES: dict[str, tuple[str, Callable[[Tensor, Tensor], Tensor]]] = {

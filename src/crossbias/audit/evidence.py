@@ -24,13 +24,8 @@ def evidence_of(
 ) -> tuple[list[AttributeFinding], list[CueFinding]]:
     """What attributes and cues reveal about the target, with p-values corrected over all of them.
 
-    Args:
-        data: The data whose attributes are compared with the target.
-        some: The samples of it in which cues are tested.
-        files: The image file of each of these samples, if there are files.
-        permutations: Number of shuffles behind each p-value.
-        seed: Seed of everything random.
-        progress: Receives progress reports.
+    Attributes are compared with the target in all of ``data``. Cues are tested in ``some`` of its
+    samples and in their image files, if there are files.
     """
     names = [some.classes[target] for target in some.targets.tolist()]
     cues = file_cues(files, names) if files is not None else []

@@ -13,7 +13,7 @@ from crossbias.audit.folds import FOLDS, num_present
 from crossbias.audit.model import audit_model
 from crossbias.audit.permutation import ALARM
 from crossbias.audit.suspect_sheet import suspect_pictures
-from crossbias.audit.suspects import Suspects, find_suspects
+from crossbias.audit.suspects import find_suspects
 from crossbias.audit.verdict import untested_data, untested_findings, verdict_of
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
@@ -21,11 +21,9 @@ from crossbias.networks.network import Network
 from crossbias.progress import Progress
 from crossbias.seeds import generator_for
 
-PERMUTATIONS: Final = 999
-"""Shuffles behind each p-value."""
+PERMUTATIONS: Final = 999  # shuffles behind each p-value
 
-LIMIT: Final = 10_000
-"""Samples in which cues are tested."""
+LIMIT: Final = 10_000  # samples in which cues are tested
 
 
 def audit(
@@ -63,16 +61,21 @@ def audit(
     progress = progress or Progress()
     _check(data, files)
     rows = _drawn(len(data), limit, seed)
-    some = data if len(rows) == len(data) else data.subset(rows)
+    some = _subset(data, rows)
     attributes, cues = evidence_of(
         data, some, files=files and [files[row] for row in rows.tolist()],
         permutations=permutations, seed=seed, progress=progress,
     )  # fmt: skip
-    suspects = _suspects(some, seed, device, progress)
+    suspects = None
+    if data.inputs.ndim == 4:
+        progress.note(
+            "training a small network briefly, to find samples that conflict with easy rules"
+        )
+        suspects = find_suspects(some, seed=seed, device=device, progress=progress)
     model = None
     if network is not None:
         progress.note(f"auditing the model {network_name}")
-        looked_at = some if judged is None else _limited(judged, limit, seed)
+        looked_at = some if judged is None else _subset(judged, _drawn(len(judged), limit, seed))
         model = audit_model(network, looked_at, name=network_name, seed=seed)
     not_tested = [
         *untested_data(data, audited=len(some), with_files=files is not None),
@@ -111,16 +114,8 @@ def _drawn(n: int, limit: int, seed: int) -> Tensor:
     return torch.randperm(n, generator=generator_for(seed, "audited"))[:limit].sort().values
 
 
-def _limited(data: BiasedDataset, limit: int, seed: int) -> BiasedDataset:
-    rows = _drawn(len(data), limit, seed)
+def _subset(data: BiasedDataset, rows: Tensor) -> BiasedDataset:
     return data if len(rows) == len(data) else data.subset(rows)
-
-
-def _suspects(data: BiasedDataset, seed: int, device: str, progress: Progress) -> Suspects | None:
-    if data.inputs.ndim != 4:
-        return None
-    progress.note("training a small network briefly, to find samples that conflict with easy rules")
-    return find_suspects(data, seed=seed, device=device, progress=progress)
 
 
 def _about(data: BiasedDataset, some: BiasedDataset) -> dict[str, Any]:

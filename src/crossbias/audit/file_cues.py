@@ -17,15 +17,10 @@ _VALUES: Final = 30  # most frequent file types or folders; all others count as 
 
 
 def file_cues(files: Sequence[Path], classes: Sequence[str]) -> list[Cue]:
-    """Size, compression and folder of image files.
+    """Size, compression and folder of image files, one for each sample.
 
-    Args:
-        files: One file for each sample.
-        classes: Name of each sample's class. A folder of that name is left out of the path: it is
-            how the class was written down, not a cue.
-
-    Raises:
-        CrossbiasError: A file is missing or is not an image.
+    A folder with the name of the sample's class is left out of the path: it is how the class was
+    written down, not a cue.
     """
     heads = [_head(file) for file in files]
     kinds = [f"{image_format} {mode}" for _, image_format, mode in heads]

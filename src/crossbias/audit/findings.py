@@ -12,10 +12,10 @@ from crossbias.audit.suspect_sheet import SuspectPicture
 from crossbias.audit.suspects import Suspects
 from crossbias.audit.verdict import Verdict
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import as_json
 from crossbias.runs.files import write_atomically, write_json
 
-VERSION: Final = 1
-"""Version of the format of ``audit.json``."""
+VERSION: Final = 1  # of the format of audit.json
 
 FILE: Final = "audit.json"
 
@@ -46,17 +46,7 @@ class Audit:
 
     def to_json(self) -> dict[str, Any]:
         """What ``audit.json`` holds."""
-        return {
-            "version": VERSION,
-            "data": dict(self.data),
-            "settings": dict(self.settings),
-            "attributes": [found.to_json() for found in self.attributes],
-            "cues": [found.to_json() for found in self.cues],
-            "suspects": self.suspects and self.suspects.to_json(),
-            "model": self.model and self.model.to_json(),
-            "verdict": self.verdict.to_json(),
-            "pictures": [picture.to_json() for picture in self.pictures],
-        }
+        return {"version": VERSION, **as_json(vars(self))}
 
     def write(self, folder: Path | str) -> None:
         """Write the audit to a folder: pictures first, ``audit.json`` last."""

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from crossbias.data.assignment import shuffled
 
-FOLDS: Final = 5
-"""Largest number of folds."""
+FOLDS: Final = 5  # largest number of folds
 
 
 def stratified_folds(labels: Tensor, *, folds: int, generator: torch.Generator) -> Tensor:

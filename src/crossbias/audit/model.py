@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,8 +18,7 @@ from crossbias.train.evaluation import batches_for, evaluation_pass
 from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate, wilson
 
-CONFIDENCE_LIMIT: Final = 0.9
-"""A mistake made with at least this probability is a confident error."""
+CONFIDENCE_LIMIT: Final = 0.9  # a mistake made with at least this probability is a confident error
 
 _PERMUTATIONS: Final = 199  # fewer than for cues: there may be thousands of features
 
@@ -44,50 +43,26 @@ class ConfidentErrors(NamedTuple):
     bias: str | None
     errors: Estimate
 
-    def to_json(self) -> dict[str, Any]:
-        """The group as ``audit.json`` has it."""
-        return self._asdict() | {"errors": self.errors.to_json()}
-
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFinding:
-    """What an audit found about a network.
+    """What an audit found about a network."""
 
-    Args:
-        name: Name of the network or its run.
-        split: The split on which it was audited.
-        hash: Content hash of that split.
-        features: What the features reveal about each attribute.
-        flips: How many answers change with each cue.
-        confident_errors: Confident errors in each group of each attribute.
-        overall_errors: Confident errors in all samples.
-    """
-
-    name: str
-    split: str
-    hash: str
-    features: tuple[FeatureFinding, ...]
+    name: str  # of the network or its run
+    split: str  # on which it was audited
+    hash: str  # content hash of that split
+    features: tuple[FeatureFinding, ...]  # what they reveal about each attribute
     flips: tuple[Flips, ...]
-    confident_errors: tuple[ConfidentErrors, ...]
-    overall_errors: Estimate
-
-    def to_json(self) -> dict[str, Any]:
-        """The finding as ``audit.json`` has it."""
-        return {
-            "name": self.name,
-            "split": self.split,
-            "hash": self.hash,
-            "features": [found._asdict() for found in self.features],
-            "flips": [found.to_json() for found in self.flips],
-            "confidence_limit": CONFIDENCE_LIMIT,
-            "confident_errors": [group.to_json() for group in self.confident_errors],
-            "overall_errors": self.overall_errors.to_json(),
-        }
+    confidence_limit: float = CONFIDENCE_LIMIT
+    confident_errors: tuple[ConfidentErrors, ...]  # of each group of each attribute
+    overall_errors: Estimate  # confident errors in all samples
 
 
 def audit_model(network: Network, data: BiasedDataset, *, name: str, seed: int) -> ModelFinding:
     """Audit a trained network on a split; the network stays as it is."""
-    probabilities, features = _pass(network, data)
+    passed = evaluation_pass(network, batches_for(network, data))
+    found = [(o.logits.float().softmax(1).cpu(), o.features.float().cpu()) for _, o in passed]
+    probabilities, features = (torch.cat(parts) for parts in zip(*found, strict=True))
     confidence, answers = probabilities.max(1)
     sure = (answers != data.targets) & (confidence >= CONFIDENCE_LIMIT)
     return ModelFinding(
@@ -99,15 +74,6 @@ def audit_model(network: Network, data: BiasedDataset, *, name: str, seed: int) 
         confident_errors=tuple(_by_group(data, sure)),
         overall_errors=wilson(int(sure.sum()), len(sure)),
     )
-
-
-def _pass(network: Network, data: BiasedDataset) -> tuple[Tensor, Tensor]:
-    """Probabilities and features of every sample."""
-    found = [
-        (output.logits.float().softmax(1).cpu(), output.features.float().cpu())
-        for _, output in evaluation_pass(network, batches_for(network, data))
-    ]
-    return torch.cat([p for p, _ in found]), torch.cat([f for _, f in found])
 
 
 def _probed(data: BiasedDataset, name: str, features: Tensor, seed: int) -> FeatureFinding:

@@ -7,8 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-ALARM: Final = 0.05
-"""Probability of a false alarm, over everything that is tested together."""
+ALARM: Final = 0.05  # probability of a false alarm, over everything that is tested together
 
 
 def enough_permutations(asked: int, *, tests: int) -> int:
@@ -26,16 +25,7 @@ def enough_permutations(asked: int, *, tests: int) -> int:
 def shuffled_within(
     labels: Tensor, strata: Tensor, *, count: int, generator: torch.Generator
 ) -> Tensor:
-    """Copies of the labels, each shuffled among the samples of the same stratum.
-
-    Args:
-        labels: ``(n,)`` labels.
-        strata: ``(n,)`` int64; labels never leave their stratum.
-        count: Number of copies.
-        generator: Source of all random numbers.
-
-    Returns:
-        ``(count, n)`` labels.
+    """Copies of the labels (n,), each shuffled among the samples of one stratum, (count, n).
 
     >>> labels, strata = torch.tensor([0, 1, 2, 3]), torch.tensor([0, 0, 1, 1])
     >>> copies = shuffled_within(labels, strata, count=5, generator=torch.Generator())

@@ -13,8 +13,7 @@ from crossbias.audit.suspects import Suspects
 from crossbias.data.dataset import BiasedDataset
 from crossbias.formatting import short
 
-SHOWN: Final = 24
-"""Largest number of images on a sheet."""
+SHOWN: Final = 24  # largest number of images on a sheet
 
 COLUMNS: Final = 6
 
@@ -35,12 +34,7 @@ class SuspectPicture(NamedTuple):
 
 
 def suspect_pictures(data: BiasedDataset, suspects: Suspects) -> tuple[SuspectPicture, ...]:
-    """A sheet of the clearest suspects; no picture if there are none.
-
-    Args:
-        data: The data in which the suspects were found.
-        suspects: The suspects.
-    """
+    """A sheet of the clearest suspects in the data; no picture if there are none."""
     if not suspects.rows:
         return ()
     shown = suspects.candidates[:SHOWN]
@@ -60,12 +54,7 @@ def suspect_pictures(data: BiasedDataset, suspects: Suspects) -> tuple[SuspectPi
 
 
 def contact_sheet(images: Tensor, titles: Sequence[str]) -> bytes:
-    """A PNG file of at most ``SHOWN`` images.
-
-    Args:
-        images: ``(k, C, H, W)`` uint8; without three channels, the first is shown in gray.
-        titles: One title for each image.
-    """
+    """A PNG file of at most ``SHOWN`` images (k, C, H, W), each under its title."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -89,7 +78,7 @@ def contact_sheet(images: Tensor, titles: Sequence[str]) -> bytes:
 
 
 def _pixels(image: Tensor) -> Tensor:
-    """The image (C, H, W) as it is shown, (h, w, 3)."""
+    """The image (C, H, W) as it is shown, (h, w, 3); other than RGB, its first channel in gray."""
     step = max(1, math.ceil(max(image.shape[1:]) / _SIDE))
     image = image[:, ::step, ::step]
     colors = image if len(image) == 3 else image[:1].expand(3, -1, -1)

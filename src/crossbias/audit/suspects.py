@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.formatting import as_json
 from crossbias.methods.erm import BiasedERM
 from crossbias.networks import Recipe
 from crossbias.progress import Progress
@@ -22,8 +23,7 @@ from crossbias.verify import Estimate, wilson
 SIDE: Final = 32
 """Larger images are shrunk to this side, which a shortcut that is easy to learn survives."""
 
-STEPS: Final = 150
-"""Number of updates: enough to learn what is easy, too few to learn exceptions."""
+STEPS: Final = 150  # number of updates: enough to learn what is easy, too few to learn exceptions
 
 _BATCH: Final = 64
 _LISTED: Final = 100  # candidates
@@ -49,49 +49,26 @@ class Conflict(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Suspects:
-    """What a biased network says about its own training data.
+    """What a biased network says about its own training data."""
 
-    Args:
-        accuracy: Accuracy of the network on its training data.
-        threshold: Cross-entropy that splits the samples into easy and hard.
-        count: Number of mistakes above the threshold.
-        candidates: The clearest of them, most confident first.
-        rows: Positions of the candidates in the audited data.
-        conflicting: How many conflict with each attribute, where its values are known.
-    """
-
-    accuracy: float
-    threshold: float
-    count: int
-    candidates: tuple[Candidate, ...]
-    rows: tuple[int, ...]
-    conflicting: tuple[Conflict, ...]
+    accuracy: float  # of the network on its training data
+    threshold: float  # cross-entropy that splits the samples into easy and hard
+    count: int  # mistakes above the threshold
+    candidates: tuple[Candidate, ...]  # the clearest of them, most confident first
+    rows: tuple[int, ...]  # positions of the candidates in the audited data
+    conflicting: tuple[Conflict, ...]  # with each attribute, where its values are known
 
     def to_json(self) -> dict[str, Any]:
-        """The suspects as ``audit.json`` has them."""
-        return {
-            "accuracy": self.accuracy,
-            "threshold": self.threshold,
-            "count": self.count,
-            "candidates": [candidate._asdict() for candidate in self.candidates],
-            "conflicting": [
-                {"attribute": c.attribute, "precision": c.precision.to_json(), "base": c.base}
-                for c in self.conflicting
-            ],
-        }
+        """The suspects as ``audit.json`` has them, without their positions."""
+        found: dict[str, Any] = as_json(vars(self))
+        del found["rows"]
+        return found
 
 
 def find_suspects(
     data: BiasedDataset, *, seed: int, device: str = "auto", progress: Progress | None = None
 ) -> Suspects:
-    """Train a small network briefly with generalized cross-entropy, and collect its mistakes.
-
-    Args:
-        data: Images; those larger than ``SIDE`` are shrunk.
-        seed: Seed of the training.
-        device: Where to train, as in ``TrainConfig``.
-        progress: Receives progress reports.
-    """
+    """Train a small network briefly with generalized cross-entropy, and collect its mistakes."""
     small = _shrunk(data)
     config = TrainConfig(
         steps=STEPS, batch_size=min(_BATCH, len(data)), lr=0.003, device=device,

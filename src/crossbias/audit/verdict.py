@@ -1,7 +1,7 @@
 """The verdict: what the audit found, how strong it is, what it means, and what to do next."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 
@@ -36,11 +36,6 @@ class Verdict(NamedTuple):
     findings: tuple[Finding, ...]
     not_tested: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """The verdict as ``audit.json`` has it."""
-        findings = [finding._asdict() for finding in self.findings]
-        return self._asdict() | {"findings": findings, "not_tested": list(self.not_tested)}
-
 
 def verdict_of(
     attributes: Sequence[AttributeFinding],
@@ -48,14 +43,7 @@ def verdict_of(
     model: ModelFinding | None,
     not_tested: Sequence[str],
 ) -> Verdict:
-    """Put everything that was found into words.
-
-    Args:
-        attributes: Each attribute against the target, with corrected p-values.
-        cues: Each cue against the target, with corrected p-values.
-        model: What was found about a network, if one was audited.
-        not_tested: What the audit says nothing about.
-    """
+    """Put everything that was found, with corrected p-values, into words."""
     noticed = [found for found in attributes if _is_found(found.p_corrected)]
     data = [(found.solved, _attribute(found)) for found in noticed]
     data += [(found.solved, _cue(found)) for found in _leading_first(cues)]
@@ -210,13 +198,7 @@ def _model_summary(findings: Sequence[Finding]) -> str:
 
 
 def untested_data(data: BiasedDataset, *, audited: int, with_files: bool) -> Iterator[str]:
-    """What the data does not let the audit test.
-
-    Args:
-        data: The whole split.
-        audited: Number of its samples in which cues were tested.
-        with_files: Whether the files behind the samples are known.
-    """
+    """What the data does not let the audit test; cues were tested in ``audited`` samples of it."""
     if not data.attributes:
         yield (
             "Attributes such as hospital, sex or camera, because none is known; name the columns "

@@ -3,8 +3,7 @@
 import sys
 
 from crossbias.cli.commands import app
-from crossbias.cli.options import refuse_former_options
-from crossbias.cli.printing import make_console, say
+from crossbias.cli.printing import say
 from crossbias.errors import CrossbiasError
 
 __all__ = ["app", "main"]
@@ -15,10 +14,9 @@ def main() -> None:
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
     try:
-        refuse_former_options(sys.argv[1:])
         app()
     except CrossbiasError as error:
         if debug:
             raise
-        say(make_console(stderr=True), f"crossbias: {error}")
+        say(f"crossbias: {error}", stderr=True)
         sys.exit(error.exit_code)

@@ -4,25 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from crossbias.audit import audit as examine
 from crossbias.audit.findings import Audit, check_folder
-from crossbias.cli.options import (
-    Bias,
-    DataSettings,
-    Device,
-    Labels,
-    Quiet,
-    Root,
-    Target,
-    data_settings,
-    folder_name,
-    given,
-)
-from crossbias.cli.printing import make_console, make_table, say
+from crossbias.cli import options
+from crossbias.cli.printing import make_table, print_table, say
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
 from crossbias.formatting import DASH, percent
@@ -30,33 +18,30 @@ from crossbias.progress import shown_progress
 
 
 def audit(
-    data: Annotated[
-        str | None,
-        typer.Option(help="A name from `crossbias list data`, or folder:PATH for your own images."),
-    ] = None,
+    data: options.Data = None,
     run: Annotated[
         Path | None,
         typer.Option(help="Folder of a finished run: audit its model together with its data."),
     ] = None,
-    labels: Labels = None,
-    target: Target = None,
-    bias: Bias = None,
+    labels: options.Labels = None,
+    target: options.Target = None,
+    bias: options.Bias = None,
     split: Annotated[str, typer.Option(help="Split to audit.")] = "train",
-    set_: DataSettings = None,
+    set_: options.DataSettings = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file whose table [data] names the data set.")
     ] = None,
-    root: Root = None,
+    root: options.Root = None,
     permutations: Annotated[
         int, typer.Option(min=99, help="Number of label shuffles behind each p-value.")
     ] = 999,
     seed: Annotated[int, typer.Option(help="Seed of everything random in the audit.")] = 0,
-    device: Device = None,
+    device: options.Device = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for audit.json and pictures.", show_default="audits/NAME"),
     ] = None,
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Test whether a shortcut alone would solve the task.
 
@@ -67,10 +52,10 @@ def audit(
         raise CrossbiasError("--run already names the data; leave out --data and --config")
     start = Experiment.from_toml(config) if config else Experiment()
     experiment, network = (start, None) if run is None else load_trained(run)
-    options = given(name=data, labels=labels, target=target, bias=bias, root=root)
-    experiment = experiment.updated(data=options | data_settings(set_))
+    chosen = options.given(name=data, labels=labels, target=target, bias=bias, root=root)
+    experiment = experiment.updated(data=chosen | options.data_settings(set_))
     source = experiment.source
-    folder = out or Path("audits") / (run.name if run else folder_name(source.name))
+    folder = out or Path("audits") / (run.name if run else options.folder_name(source.name))
     check_folder(folder)
     judged = "test" if "test" in source.test_splits else (*source.test_splits, split)[0]
     progress = shown_progress(quiet=quiet)
@@ -86,25 +71,24 @@ def audit(
         progress=progress,
     )
     found.write(folder)
-    console = make_console()
-    _print_audit(console, found)
-    say(console, f"audit: {folder}")
+    _print_audit(found)
+    say(f"audit: {folder}")
 
 
-def _print_audit(console: Console, found: Audit) -> None:
+def _print_audit(found: Audit) -> None:
     """Print the tables of an audit and its verdict in words."""
     if found.attributes:
-        console.print(_attributes(found))
+        print_table(_attributes(found))
     if found.cues:
-        console.print(_cues(found))
+        print_table(_cues(found))
     if found.model is not None:
-        console.print(_model(found))
-    say(console, f"\n{found.verdict.sentence}\n")
+        print_table(_model(found))
+    say(f"\n{found.verdict.sentence}\n")
     for finding in found.verdict.findings:
-        say(console, f"- {finding.strength}: {finding.sentence}")
-    say(console, "\nNot tested:")
+        say(f"- {finding.strength}: {finding.sentence}")
+    say("\nNot tested:")
     for sentence in found.verdict.not_tested:
-        say(console, f"- {sentence}")
+        say(f"- {sentence}")
 
 
 def _attributes(found: Audit) -> Table:

@@ -8,23 +8,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from crossbias.cli import datasets, listing
+from crossbias.cli import datasets, listing, options
 from crossbias.cli.auditing import audit
-from crossbias.cli.options import (
-    TABLES,
-    Bias,
-    DataSettings,
-    Device,
-    Labels,
-    Quiet,
-    Root,
-    Target,
-    data_settings,
-    folder_name,
-    given,
-    settings,
-)
-from crossbias.cli.printing import make_console, print_details, print_metrics, say
+from crossbias.cli.printing import print_details, print_metrics, say
 from crossbias.cli.results import compare, report
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
@@ -55,12 +41,7 @@ app.command()(compare)
 app.command()(report)
 
 
-class Listed(StrEnum):
-    """What can be listed."""
-
-    methods = "methods"
-    data = "data"
-    networks = "networks"
+Listed = StrEnum("Listed", ["methods", "data", "networks"])  # what can be listed
 
 
 def _print_version(wanted: bool) -> None:
@@ -89,10 +70,7 @@ def everything(
 
 @app.command()
 def train(
-    data: Annotated[
-        str | None,
-        typer.Option(help="A name from `crossbias list data`, or folder:PATH for your own images."),
-    ] = None,
+    data: options.Data = None,
     method: Annotated[
         str | None,
         typer.Option(help="A name from `crossbias list methods`, or package.module:Class."),
@@ -104,9 +82,9 @@ def train(
             show_default="the data set's own",
         ),
     ] = None,
-    labels: Labels = None,
-    target: Target = None,
-    bias: Bias = None,
+    labels: options.Labels = None,
+    target: options.Target = None,
+    bias: options.Bias = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -124,7 +102,7 @@ def train(
             "Options override it."
         ),
     ] = None,
-    root: Root = None,
+    root: options.Root = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training data.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Samples in each update.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate at the start.")] = None,
@@ -132,7 +110,7 @@ def train(
         int | None,
         typer.Option(help="Seed of the training. The data has its own: --set data.seed=1."),
     ] = None,
-    device: Device = None,
+    device: options.Device = None,
     out: Annotated[
         Path | None,
         typer.Option(help="The run folder.", show_default="runs/DATA-METHOD-SEED"),
@@ -140,7 +118,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the unfinished run in --out.")
     ] = False,
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train one method on one data set and test the result.
 
@@ -151,22 +129,23 @@ def train(
         raise CrossbiasError("--resume needs the folder of the run: --out runs/NAME")
     start = Experiment.from_run(out) if resume and out else Experiment()
     start = Experiment.from_toml(config) if config else start
-    options = {
-        "method": given(name=method),
-        "data": given(name=data, labels=labels, target=target, bias=bias, root=root),
-        "network": given(name=network),
-        "train": given(epochs=epochs, batch_size=batch_size, lr=lr, seed=seed, device=device),
+    named = {
+        "method": options.given(name=method),
+        "data": options.given(name=data, labels=labels, target=target, bias=bias, root=root),
+        "network": options.given(name=network),
+        "train": options.given(
+            epochs=epochs, batch_size=batch_size, lr=lr, seed=seed, device=device
+        ),
     }
-    further = settings(set_)
-    experiment = start.updated(**{table: options[table] | further[table] for table in TABLES})
+    further = options.settings(set_)
+    experiment = start.updated(**{table: named[table] | further[table] for table in named})
     folder = out or _default_folder(experiment)
     result = experiment.run(folder, resume=resume, progress=shown_progress(quiet=quiet))
     if result.folder is None:  # of several processes, the one that has the folder prints
         return
-    console = make_console()
-    print_metrics(console, "split", result.metrics)
-    say(console, f"run: {folder}")
-    say(console, f"next: crossbias report {shlex.quote(str(folder))} -o report.html")
+    print_metrics("split", result.metrics)
+    say(f"run: {folder}")
+    say(f"next: crossbias report {shlex.quote(str(folder))} -o report.html")
 
 
 @app.command()
@@ -186,7 +165,7 @@ def evaluate(
             help="Another data set with the same classes.", show_default="the data set of the run"
         ),
     ] = None,
-    set_: DataSettings = None,
+    set_: options.DataSettings = None,
 ) -> None:
     """Evaluate the model of a finished run again.
 
@@ -196,16 +175,15 @@ def evaluate(
     from crossbias.train.evaluation import evaluate as judge
 
     trained, network = load_trained(run)
-    experiment = trained.updated(data=given(name=data) | data_settings(set_))
+    experiment = trained.updated(data=options.given(name=data) | options.data_settings(set_))
     training = trained.split("train")
     splits = split or list(experiment.source.test_splits)
     progress = shown_progress()
     found = {
         name: judge(network, experiment.split(name, progress), training=training) for name in splits
     }
-    console = make_console()
-    print_metrics(console, "split", found)
-    print_details(console, found)
+    print_metrics("split", found)
+    print_details(found)
 
 
 @app.command(name="list")
@@ -213,12 +191,12 @@ def list_(
     what: Annotated[Listed, typer.Argument(help="What to list.")],
 ) -> None:
     """List methods, data sets or networks with their parameters."""
-    show = {
+    printers = {
         Listed.methods: listing.print_methods,
         Listed.data: listing.print_data,
         Listed.networks: listing.print_networks,
     }
-    show[what](make_console())
+    printers[what]()
 
 
 @app.command()
@@ -227,7 +205,7 @@ def demo(
         "runs/demo"
     ),
     seed: Annotated[int, typer.Option(help="Seed of the drawings and the trainings.")] = 0,
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train and compare four methods on drawn digits.
 
@@ -237,12 +215,11 @@ def demo(
     from crossbias.demo import run_demo
 
     metrics = run_demo(out, seed=seed, progress=shown_progress(quiet=quiet))
-    console = make_console()
-    print_metrics(console, "method", metrics)
-    say(console, f"report: {out / 'report.html'}")
+    print_metrics("method", metrics)
+    say(f"report: {out / 'report.html'}")
 
 
 def _default_folder(experiment: Experiment) -> Path:
     parts = (experiment.data, experiment.method)
-    names = [folder_name(str(part.get("name", "unnamed"))) for part in parts]
+    names = [options.folder_name(str(part.get("name", "unnamed"))) for part in parts]
     return Path("runs") / "-".join([*names, str(experiment.train.get("seed", 0))])

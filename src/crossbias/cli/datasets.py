@@ -5,22 +5,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from crossbias.audit.association import count_table, cramers_v
+from crossbias.cli import options
 from crossbias.cli.listing import print_data
-from crossbias.cli.options import (
-    Bias,
-    DataSettings,
-    Labels,
-    Root,
-    Target,
-    data_settings,
-    folder_name,
-    given,
-)
-from crossbias.cli.printing import make_console, make_table, say
+from crossbias.cli.printing import make_table, print_table, say
 from crossbias.data.dataset import BiasedDataset
 from crossbias.experiment import Experiment
 from crossbias.parameters import convert
@@ -45,18 +35,18 @@ Name = Annotated[
 @app.command(name="list")
 def list_() -> None:
     """List the data sets with their splits and options."""
-    print_data(make_console())
+    print_data()
 
 
 @app.command()
 def show(
     name: Name,
     split: Annotated[str, typer.Option(help="Split to show.")] = "train",
-    labels: Labels = None,
-    target: Target = None,
-    bias: Bias = None,
-    set_: DataSettings = None,
-    root: Root = None,
+    labels: options.Labels = None,
+    target: options.Target = None,
+    bias: options.Bias = None,
+    set_: options.DataSettings = None,
+    root: options.Root = None,
     sheet: Annotated[
         Path | None,
         typer.Option(help="PNG file for the contact sheet.", show_default="NAME-SPLIT.png"),
@@ -71,23 +61,22 @@ def show(
 
     experiment = _experiment(name, set_, labels=labels, target=target, bias=bias, root=root)
     data = experiment.split(split, shown_progress())
-    console = make_console()
-    _describe(console, data)
+    _describe(data)
     if data.inputs.ndim == 2:
         return
-    path = sheet or Path(f"{folder_name(data.name)}-{split}.png")
+    path = sheet or Path(f"{options.folder_name(data.name)}-{split}.png")
     write_atomically(path, lambda file: contact_sheet(data).save(file, format="PNG"))
-    say(console, f"contact sheet: {path}")
+    say(f"contact sheet: {path}")
 
 
 @app.command()
 def check(
     name: Name,
-    labels: Labels = None,
-    target: Target = None,
-    bias: Bias = None,
-    set_: DataSettings = None,
-    root: Root = None,
+    labels: options.Labels = None,
+    target: options.Target = None,
+    bias: options.Bias = None,
+    set_: options.DataSettings = None,
+    root: options.Root = None,
 ) -> None:
     """Check every sample of a data set.
 
@@ -103,15 +92,13 @@ def check(
         seed=convert(experiment.data.get("seed", 0), int, "seed of the data"),
         progress=shown_progress(),
     )
-    console = make_console()
     for split, size in found.sizes.items():
-        say(console, f"{split}: {size:,} samples")
+        say(f"{split}: {size:,} samples")
     for text in found.warnings:
-        say(console, f"warning: {text}")
+        say(f"warning: {text}")
     for text in found.errors:
-        say(console, f"error: {text}")
+        say(f"error: {text}")
     say(
-        console,
         f"{found.compared} published counts compared, {len(found.errors)} errors, "
         f"{len(found.warnings)} warnings",
     )
@@ -133,10 +120,10 @@ def plant(
     seed: Annotated[
         int, typer.Option(help="Seed that decides which images get the cue of another class.")
     ] = 0,
-    labels: Labels = None,
-    target: Target = None,
-    set_: DataSettings = None,
-    root: Root = None,
+    labels: options.Labels = None,
+    target: options.Target = None,
+    set_: options.DataSettings = None,
+    root: options.Root = None,
 ) -> None:
     """Copy a data set with a shortcut planted in its images.
 
@@ -144,7 +131,7 @@ def plant(
     In test splits every class has every cue equally often, so that the cue does not help there.
     Writes images and labels.csv to --out and prints the command that trains on them.
     """
-    from crossbias.data.planting.planted_folder import write_planted
+    from crossbias.data.planting.planting import write_planted
 
     experiment = _experiment(name, set_, labels=labels, target=target, root=root)
     progress = shown_progress()
@@ -156,10 +143,8 @@ def plant(
         rho=rho,
         seed=seed,
     )
-    console = make_console()
-    say(console, f"wrote {images:,} images and labels.csv to {out}")
+    say(f"wrote {images:,} images and labels.csv to {out}")
     say(
-        console,
         f"next: crossbias train --data {shlex.quote(f'folder:{out}')} "
         f"--labels {shlex.quote(str(out / 'labels.csv'))} --target target --bias {cue} "
         f"--set data.size={side}"
@@ -167,19 +152,19 @@ def plant(
     )
 
 
-def _experiment(name: str, set_: list[str] | None, **options: Any) -> Experiment:
-    return Experiment(data=given(name=name, **options) | data_settings(set_))
+def _experiment(name: str, set_: list[str] | None, **given: Any) -> Experiment:
+    return Experiment(data=options.given(name=name, **given) | options.data_settings(set_))
 
 
-def _describe(console: Console, data: BiasedDataset) -> None:
+def _describe(data: BiasedDataset) -> None:
     """Print size, hash, attributes with their association, and the samples of each group."""
     shape = " x ".join(str(size) for size in data.inputs.shape[1:])
-    say(console, f"{data.name} {data.split}: {len(data):,} samples of {shape}")
-    say(console, f"hash: {data.hash}")
+    say(f"{data.name} {data.split}: {len(data):,} samples of {shape}")
+    say(f"hash: {data.hash}")
     for attribute in data.attributes:
-        say(console, _attribute_line(data, attribute))
+        say(_attribute_line(data, attribute))
     if data.bias and data.has_bias_labels:
-        _print_counts(console, data)
+        _print_counts(data)
 
 
 def _attribute_line(data: BiasedDataset, attribute: str) -> str:
@@ -194,7 +179,7 @@ def _attribute_line(data: BiasedDataset, attribute: str) -> str:
     return ", ".join(parts) + (" (the bias)" if attribute == data.bias else "")
 
 
-def _print_counts(console: Console, data: BiasedDataset) -> None:
+def _print_counts(data: BiasedDataset) -> None:
     """Print the number of samples by target and bias; aligned groups carry a star."""
     assert data.bias is not None
     names = data.values[data.bias][:_LARGEST]
@@ -206,10 +191,9 @@ def _print_counts(console: Console, data: BiasedDataset) -> None:
             for value in range(len(names))
         ]
         table.add_row(escape(name), *cells)
-    console.print(table)
+    print_table(table)
     if max(data.num_classes, data.num_biases) > _LARGEST:
         say(
-            console,
             f"(only the first {_LARGEST} of {data.num_classes} classes and "
             f"{data.num_biases} values are shown)",
         )

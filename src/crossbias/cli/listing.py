@@ -2,9 +2,7 @@
 
 from typing import Any, get_args
 
-from rich.console import Console
-
-from crossbias.cli.printing import make_table, say
+from crossbias.cli.printing import make_table, print_table, say
 from crossbias.data import DATASETS
 from crossbias.methods import METHODS
 from crossbias.networks import NETWORKS
@@ -14,7 +12,7 @@ from crossbias.train.method import Supervision
 _SPLITS = 12  # the longest list of splits that is printed in full
 
 
-def print_methods(console: Console) -> None:
+def print_methods() -> None:
     """Print paper and hyper-parameters of every method, grouped by what it needs to know."""
     table = make_table("needs to know", "method", "paper", "hyper-parameters (defaults)")
     methods = {name: kind() for name, kind in METHODS.items()}
@@ -22,28 +20,28 @@ def print_methods(console: Console) -> None:
         for name, method in methods.items():
             if method.supervision == needed:
                 table.add_row(needed, name, method.paper, _defaults(type(method)))
-    console.print(table)
-    say(console, "\nchange one with: crossbias train --method NAME --set HYPER_PARAMETER=VALUE")
+    print_table(table)
+    say("\nchange one with: crossbias train --method NAME --set HYPER_PARAMETER=VALUE")
 
 
-def print_data(console: Console) -> None:
+def print_data() -> None:
     """Print name, summary, splits and options of every data set."""
     table = make_table("data set", "what it is", "splits", "options (defaults)")
     for name, kind in DATASETS.items():
         table.add_row(name, kind.summary, _few(kind.splits), _defaults(kind))
-    console.print(table)
-    say(console, "\nchange one with: crossbias train --data NAME --set data.OPTION=VALUE")
+    print_table(table)
+    say("\nchange one with: crossbias train --data NAME --set data.OPTION=VALUE")
 
 
-def print_networks(console: Console) -> None:
+def print_networks() -> None:
     """Print name, description and options of the papers' networks."""
     table = make_table("network", "what it is", "options (defaults)")
     for name, factory in NETWORKS.items():
         summary = (factory.__doc__ or "").strip().splitlines()[0]
         table.add_row(name, summary, _defaults(factory))
-    console.print(table)
-    say(console, "\nand every timm classifier by its name, such as resnet18 (pretrained=false)")
-    say(console, "change one with: crossbias train --network NAME --set network.OPTION=VALUE")
+    print_table(table)
+    say("\nand every timm classifier by its name, such as resnet18 (pretrained=false)")
+    say("change one with: crossbias train --network NAME --set network.OPTION=VALUE")
 
 
 def _few(splits: tuple[str, ...]) -> str:

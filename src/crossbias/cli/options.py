@@ -1,6 +1,5 @@
 """Options that several commands share, and the settings of ``--set``."""
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -10,11 +9,12 @@ import typer
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest
 
-TABLES: Final = ("method", "data", "network", "train")
-"""The tables of a TOML file."""
+TABLES: Final = ("method", "data", "network", "train")  # the tables of a TOML file
 
-_FORMER: Final = {f"--{table}-set": table for table in ("data", "network", "train")}
-
+Data = Annotated[
+    str | None,
+    typer.Option(help="A name from `crossbias list data`, or folder:PATH for your own images."),
+]
 Labels = Annotated[
     str | None,
     typer.Option(help="Table of labels (CSV, TSV or Parquet) for the images in folder:PATH."),
@@ -54,12 +54,9 @@ def given(**values: Any) -> dict[str, Any]:
 def settings(
     written: list[str] | None, tables: Sequence[str] = TABLES
 ) -> dict[str, dict[str, str]]:
-    """The settings of each table, from texts such as ``train.lr=.01``.
+    """The settings of each table that a command takes, from texts such as ``train.lr=.01``.
 
-    Args:
-        written: Settings as typed, ``TABLE.NAME=VALUE`` or ``NAME=VALUE``. The last one of a name
-            counts.
-        tables: The tables the command takes. A name without a table belongs to the first.
+    A name without a table belongs to the first. The last setting of a name counts.
 
     >>> settings(["alpha=1", "inner.q=.5", "train.lr=.01"], ("method", "train"))
     {'method': {'alpha': '1', 'inner.q': '.5'}, 'train': {'lr': '.01'}}
@@ -94,24 +91,6 @@ def _table_and_key(name: str, text: str, tables: Sequence[str]) -> tuple[str, st
             f"{', '.join(tables)}; if {prefix!r} is a parameter, write --set {tables[0]}.{text}"
         )
     return tables[0], name
-
-
-def refuse_former_options(arguments: Sequence[str]) -> None:
-    """Say what an option of an earlier version is called now.
-
-    Raises:
-        CrossbiasError: The arguments have ``--data-set``, ``--network-set`` or ``--train-set``.
-    """
-    renamed = []
-    for place, argument in enumerate(arguments):
-        option, equals, value = argument.partition("=")
-        if option not in _FORMER:
-            continue
-        value = value if equals else "".join(arguments[place + 1 : place + 2]) or "NAME=VALUE"
-        now = shlex.quote(f"{_FORMER[option]}.{value}")
-        renamed.append(f"{option} {shlex.quote(value)} is now --set {now}")
-    if renamed:
-        raise CrossbiasError("; ".join(renamed))
 
 
 def folder_name(name: str) -> str:

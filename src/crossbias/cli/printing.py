@@ -34,34 +34,35 @@ def make_table(*columns: str, title: str | None = None) -> Table:
     return table
 
 
-def say(console: Console, text: str) -> None:
+def say(text: str, *, stderr: bool = False) -> None:
     """Print text as it is, without markup, colors or line breaks."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    make_console(stderr=stderr).print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def print_metrics(console: Console, what: str, rows: Mapping[str, Metrics]) -> None:
-    """Print accuracies with intervals: a row for each name, then one for each attribute.
+def print_table(table: Table) -> None:
+    """Print a table."""
+    make_console().print(table)
 
-    Args:
-        console: Where to print.
-        what: What the names are, such as ``split``.
-        rows: Metrics by name.
-    """
+
+def print_metrics(what: str, rows: Mapping[str, Metrics]) -> None:
+    """Print accuracies with intervals: a row for each name, then one for each attribute."""
     table = make_table(what, *_COLUMNS, title="accuracy in % [95% interval]")
     for name, metrics in rows.items():
         for label, each in _with_attributes(name, metrics).items():
-            table.add_row(escape(label), *_accuracies(each))
-    console.print(table)
+            worst = each.worst_group and each.worst_group.accuracy
+            accuracies = (each.overall, each.aligned, each.conflicting, each.unbiased, worst)
+            table.add_row(escape(label), *map(_cell, accuracies))
+    print_table(table)
     for name, metrics in rows.items():
         if metrics.warning:
-            say(console, f"{name}: {metrics.warning}")
+            say(f"{name}: {metrics.warning}")
     corrupted = mean_over_corrupted_splits({name: row.overall for name, row in rows.items()})
     if corrupted.n:
         limits = percent_range(corrupted.low, corrupted.high)
-        say(console, f"mean corruption accuracy: {percent(corrupted.value)} ({limits})")
+        say(f"mean corruption accuracy: {percent(corrupted.value)} ({limits})")
 
 
-def print_details(console: Console, rows: Mapping[str, Metrics]) -> None:
+def print_details(rows: Mapping[str, Metrics]) -> None:
     """Print class average, calibration and gaps of each split, and rates of two classes."""
     table = make_table("split", *_DETAILS, title="\nin % [95% interval]")
     for name, metrics in rows.items():
@@ -69,31 +70,25 @@ def print_details(console: Console, rows: Mapping[str, Metrics]) -> None:
             gaps = (each.demographic_parity, each.equalized_odds)
             cells = (each.class_averaged, each.calibration, *gaps)
             table.add_row(escape(label), *map(_cell, cells))
-    console.print(table)
+    print_table(table)
     if all(len(metrics.classes) == 2 for metrics in rows.values()):
-        _print_rates(console, rows)
+        _print_rates(rows)
 
 
-def _print_rates(console: Console, rows: Mapping[str, Metrics]) -> None:
+def _print_rates(rows: Mapping[str, Metrics]) -> None:
     """Print the rates of each bias value; the second of the two classes is the positive one."""
     names = ("true positive", "true negative", "balanced accuracy")
     table = make_table("split", "bias", *names, title="\nrates in % [95% interval]")
     for name, metrics in rows.items():
         for rates in rates_by_source(metrics.cells):
             table.add_row(escape(name), escape(rates.source), *map(_cell, rates[1:]))
-    console.print(table)
+    print_table(table)
 
 
 def _with_attributes(name: str, metrics: Metrics) -> dict[str, Metrics]:
     """The metrics by the bias, then those by every other attribute."""
     others = {f"{name}, by {attribute}": each for attribute, each in metrics.attributes.items()}
     return {name: metrics, **others}
-
-
-def _accuracies(metrics: Metrics) -> list[str]:
-    worst = metrics.worst_group
-    estimates = [metrics.overall, metrics.aligned, metrics.conflicting, metrics.unbiased]
-    return [_cell(estimate) for estimate in [*estimates, worst and worst.accuracy]]
 
 
 def _cell(estimate: Estimate | None) -> str:

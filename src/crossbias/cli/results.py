@@ -5,32 +5,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
-from crossbias.cli.printing import make_console, make_table, say
+from crossbias.cli.printing import make_table, print_table, say
 from crossbias.errors import CrossbiasError
 from crossbias.runs import FORMATS, Comparison, grids_of, legend
 from crossbias.runs import compare as compared
 from crossbias.runs.files import write_atomically
 
+TableFormat = StrEnum("TableFormat", ["text", "csv", "markdown", "latex"])
+"""The formats of a comparison."""
 
-class TableFormat(StrEnum):
-    """The formats of a comparison."""
-
-    text = "text"
-    csv = "csv"
-    markdown = "markdown"
-    latex = "latex"
-
-
-class PageFormat(StrEnum):
-    """The formats of a report."""
-
-    html = "html"
-    md = "md"
-    json = "json"
-
+PageFormat = StrEnum("PageFormat", ["html", "md", "json"])  # the formats of a report
 
 _SUFFIXES = {".csv": TableFormat.csv, ".md": TableFormat.markdown, ".tex": TableFormat.latex}
 
@@ -74,14 +60,15 @@ def compare(
     # The shell expands runs/* to files too, such as a report beside the runs.
     folders = [path for path in runs if not path.is_file()]
     comparison = compared(folders, metrics=metric, attribute=attribute, split=split)
-    chosen = format or _table_format(output)
+    ending = "" if output is None else output.suffix.lower()
+    chosen = format or _SUFFIXES.get(ending, TableFormat.text)
     if chosen is TableFormat.text and output is not None:
         raise CrossbiasError(
             f"the format of {output} is not known; name a file that ends in "
             f"{', '.join(_SUFFIXES)}, or choose --format csv, markdown or latex"
         )
     if chosen is TableFormat.text:
-        _print_comparison(make_console(), comparison)
+        _print_comparison(comparison)
         return
     text = FORMATS[chosen](comparison)
     if output is None:
@@ -122,22 +109,16 @@ def report(
     output = output or Path(f"report.{format or PageFormat.html}")
     chosen: Any = None if format is None else format.value  # a member's value is just a str
     written = write_report(runs, output, format=chosen, audit=audit)
-    say(make_console(), f"wrote {written.path}")
+    say(f"wrote {written.path}")
 
 
-def _print_comparison(console: Console, comparison: Comparison) -> None:
+def _print_comparison(comparison: Comparison) -> None:
     """Print the runs side by side, their gains over the baseline, and how to read both."""
     for grid in grids_of(comparison):
         table = make_table(*grid.header, title=grid.title)
         for row in grid.rows:
             table.add_row(*map(escape, row))
-        console.print(table)
-        console.print()
+        print_table(table)
+        say("")
     for line in legend(comparison):
-        say(console, line)
-
-
-def _table_format(output: Path | None) -> TableFormat:
-    """The format a file's ending names; text where it names none."""
-    ending = "" if output is None else output.suffix.lower()
-    return _SUFFIXES.get(ending, TableFormat.text)
+        say(line)

@@ -29,9 +29,9 @@ from crossbias.data.published.waterbirds import Waterbirds
 from crossbias.data.published.waterbirds_making import make_waterbirds
 from crossbias.data.source import Source
 from crossbias.errors import CrossbiasError
-from crossbias.parameters import closest, imported, validated
+from crossbias.parameters import imported, unknown, validated
 
-_SOURCES: tuple[type[Source], ...] = (
+_SOURCES = (
     Glyphs,
     BiasedMNIST,
     LNLColoredMNIST,
@@ -94,10 +94,8 @@ def find_source(name: str) -> type[Source]:
     """The class of a data source, by its name (``bar``, ``folder:PATH``) or by dotted path."""
     name = _without_path(name)[0]
     if ":" not in name and name not in DATASETS:
-        raise CrossbiasError(
-            f"there is no data set {name!r}{closest(name, DATASETS)}; "
-            f"there are: {', '.join(DATASETS)}; your own is named package.module:Class"
-        )
+        own = "; your own is named package.module:Class"
+        raise unknown("there is no data set", name, DATASETS, more=own)
     kind = DATASETS[name] if name in DATASETS else imported(name)
     if not (isinstance(kind, type) and issubclass(kind, Source)):
         raise CrossbiasError(f"{name!r} is not a subclass of crossbias.data.Source")
@@ -134,7 +132,8 @@ def load(
         root: Folder of all data. The default is the folder that the environment variable
             ``CROSSBIAS_DATA`` names.
         seed: Seed of everything random in how the data is made.
-        label_noise: Fraction of the labels of ``train`` that are made wrong.
+        label_noise: Fraction of the labels of ``train`` that are made wrong; other splits keep
+            their labels.
         **options: Options of the data set, such as ``rho``.
 
     >>> data = load("glyphs", "train", size=100, rho=0.9)

@@ -10,18 +10,10 @@ from torch import Tensor
 def biased_values(
     targets: Tensor, *, values: int, rho: float, generator: torch.Generator
 ) -> Tensor:
-    """Bias values that are associated with the targets, with exact counts in every class.
+    """Bias values that are associated with the targets, with exact counts in every class, (n,).
 
-    Args:
-        targets: ``(n,)`` classes. The aligned bias value of class k is k.
-        values: Number of bias values, two or more.
-        rho: Strength of the bias: floor(n * rho + 1/2) of the n samples of a class have its
-            aligned value. The rest is spread over the other values; their counts differ by at
-            most one.
-        generator: Decides which samples conflict, and which values get one sample more.
-
-    Returns:
-        ``(n,)`` int64.
+    The aligned bias value of class k is k: floor(n * rho + 1/2) of the n samples of a class have
+    it. The rest is spread at random over the other values; their counts differ by at most one.
 
     >>> targets = torch.tensor([0] * 8 + [1] * 5)
     >>> biases = biased_values(targets, values=3, rho=0.5, generator=torch.Generator())
@@ -44,19 +36,11 @@ def biased_values(
 def chunked_values(
     targets: Tensor, *, values: int, rho: float, confusing: int, generator: torch.Generator
 ) -> Tensor:
-    """Bias values as the code of ReBias (ICML 2020) assigns them, with exact counts.
+    """Bias values as the code of ReBias (ICML 2020) assigns them, with exact counts, (n,).
 
-    Args:
-        targets: ``(n,)`` classes. The aligned bias value of class k is k.
-        values: Number of bias values.
-        rho: Strength of the bias: floor(n * rho) of the n samples of a class have its aligned
-            value.
-        confusing: Number of other values among which the rest is divided. The rest is cut into
-            chunks of ceil(rest / confusing), so the last values may get no sample.
-        generator: Decides which samples conflict, and the order of the other values.
-
-    Returns:
-        ``(n,)`` int64.
+    The aligned bias value of class k is k: floor(n * rho) of the n samples of a class have it. The
+    rest is cut into chunks of ceil(rest / confusing) for so many other values in random order; the
+    last of them may get no sample.
 
     >>> targets = torch.zeros(100, dtype=torch.int64)
     >>> options = {"values": 10, "rho": 0.8, "confusing": 9, "generator": torch.Generator()}

@@ -14,15 +14,9 @@ Sampling = Literal["uniform", "class-balanced", "group-balanced"]
 def balanced_weights(data: BiasedDataset, sampling: Sampling) -> Tensor | None:
     """Sampling weights under which every class, or every (target, bias) group, is equally likely.
 
-    Samples of one class whose bias is unknown count as a group of their own.
-
-    Args:
-        data: The training data.
-        sampling: ``class-balanced``, ``group-balanced``, or ``uniform`` for no weights.
-
-    Returns:
-        ``(full_size,)`` one over the size of the sample's class or group, and zero for rows that
-        are not in the data; None for ``uniform``.
+    The weights (full_size,) are one over the size of the sample's class or group, and zero for
+    rows that are not in the data; None for ``uniform``. Samples of one class whose bias is unknown
+    count as a group of their own.
 
     >>> data = BiasedDataset(
     ...     inputs=torch.zeros(4, 2), targets=torch.tensor([0, 0, 0, 1]),

@@ -12,7 +12,7 @@ from torch import Tensor
 from crossbias.data.augment.geometry import center_crop
 from crossbias.data.memory_maps import rows_of
 from crossbias.errors import CrossbiasError
-from crossbias.parameters import closest
+from crossbias.parameters import unknown
 from crossbias.types import UNKNOWN
 
 
@@ -199,10 +199,8 @@ def _check(data: BiasedDataset) -> None:
     for name, column in data.attributes.items():
         _check_column(data.name, name, column, rows, len(data.values[name]), lowest=UNKNOWN)
     if data.bias is not None and data.bias not in data.attributes:
-        raise CrossbiasError(
-            f"{data.name} has no attribute {data.bias!r}{closest(data.bias, data.attributes)}; "
-            f"its attributes are: {', '.join(data.attributes) or 'none'}"
-        )
+        lacking = f"{data.name} has no attribute"
+        raise unknown(lacking, data.bias, data.attributes, "its attributes are")
 
 
 def _check_column(

@@ -16,16 +16,7 @@ EXTRAS: Final = {
 
 
 def check_installed(module: str, *, what: str, instead: str = "") -> None:
-    """Refuse to go on without an optional package.
-
-    Args:
-        module: A key of ``EXTRAS``.
-        what: What needs the package, as the start of the message.
-        instead: What a person can do without the package.
-
-    Raises:
-        CrossbiasError: The package is not installed; the message names the extra.
-    """
+    """Refuse to go on without an optional package; the message names the extra that has it."""
     if importlib.util.find_spec(module) is None:
         package, extra = EXTRAS[module]
         raise CrossbiasError(

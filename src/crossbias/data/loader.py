@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -17,12 +18,8 @@ from crossbias.types import Batch
 class Loader:
     """Turns positions in a data set into batches; both ways of feeding give the same ones.
 
-    Args:
-        data: What to load from.
-        device: Where batches go.
-        resident_bytes: Inputs up to this size are moved to the device once.
-        workers: Processes that read larger inputs; 0 reads them in this process.
-        share: This process's number and how many share every batch.
+    Inputs up to ``resident_bytes`` are moved to the device once; so many worker processes read
+    larger ones. ``share`` is this process's number and how many share every batch.
     """
 
     def __init__(
@@ -79,14 +76,9 @@ class Loader:
             )
 
     def fetch(self, index: Tensor, *, augment: Augmentation | None = None, seed: int = 0) -> Tensor:
-        """Inputs of any rows of the full training set, made as those of a batch are.
+        """Inputs of any rows (B,) of the full training set, made as those of a batch are.
 
         The host waits for the device only where the data does not live there.
-
-        Args:
-            index: ``(B,)`` rows of the full training set, on the device.
-            augment: What is done to them.
-            seed: Of what the augmentation draws.
         """
         positions = self._positions[index]
         raw = self.inputs[positions if self.resident else positions.cpu()]
@@ -110,20 +102,17 @@ class Loader:
             yield positions, self.inputs[positions]
 
     def _fed(self, mine: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        on_gpu = self.device.type == "cuda"
         feeder: Iterable[Tensor] = DataLoader(
-            _Rows(self.inputs),
+            cast("Dataset[Tensor]", self.inputs),  # gives the rows at a tensor of positions
             batch_size=None,
             sampler=mine,  # each item is the positions of a whole batch
             num_workers=self.workers,
-            pin_memory=on_gpu,
+            pin_memory=self.device.type == "cuda",
             generator=torch.Generator(),  # else the global one is drawn from
         )
-        for positions, raw in zip(mine, feeder, strict=True):
-            yield (
-                positions.to(self.device, non_blocking=True),
-                raw.to(self.device, non_blocking=True),
-            )
+        for batch in zip(mine, feeder, strict=True):
+            positions, raw = (part.to(self.device, non_blocking=True) for part in batch)
+            yield positions, raw
 
     def _floats(self, raw: Tensor) -> Tensor:
         if not self.images:
@@ -138,13 +127,3 @@ class Loader:
         # In place, since the floats are this batch's own; then in one layout, whatever
         # augmentations left.
         return inputs.sub_(self.mean).div_(self.std).contiguous(memory_format=self.layout)
-
-
-class _Rows(Dataset[Tensor]):
-    """A batch of rows at a time, for worker processes."""
-
-    def __init__(self, inputs: Tensor) -> None:
-        self.inputs = inputs
-
-    def __getitem__(self, positions: Tensor) -> Tensor:
-        return self.inputs[positions]

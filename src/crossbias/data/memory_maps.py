@@ -33,14 +33,10 @@ def mapped(file: Path | IO[bytes], shape: tuple[int, ...]) -> Tensor:
 
 
 def rows_of(inputs: Tensor, rows: Tensor) -> Tensor:
-    """Copy some rows of an array.
+    """Copy some rows of an array, given by their numbers or by a mask.
 
     More than ``LARGEST_COPY`` bytes of images are copied into a memory-mapped file without a name
     in the folder of the cache. The file disappears with the tensor.
-
-    Args:
-        inputs: ``(n, ...)``.
-        rows: Numbers of the rows, or a mask ``(n,)``.
     """
     numbers = rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows
     row_bytes = max(1, inputs[:1].nbytes)

@@ -11,8 +11,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.parameters import Fraction, convert
 from crossbias.seeds import generator_for
 
-CLEAN: Final = "clean"
-"""Name of the attribute that holds the true labels."""
+CLEAN: Final = "clean"  # name of the attribute that holds the true labels
 
 
 def with_label_noise(dataset: BiasedDataset, *, fraction: float, seed: int) -> BiasedDataset:

@@ -12,19 +12,10 @@ def epoch_order(
 ) -> Tensor:
     """Positions of the samples of one epoch, the same on every process and platform.
 
-    Args:
-        n: Number of samples.
-        epoch: Number of the epoch, from 0.
-        seed: Seed of the run.
-        weights: How often each sample is taken, ``(n,)``. A boolean mask takes every chosen
-            sample once. Whole numbers take each sample so many times. Floating-point numbers
-            draw samples with replacement, in proportion to their weight. ``None`` takes every
-            sample once.
-        size: Number of positions. The order is repeated, shuffled anew, or cut to that length.
-            If left out, it is what ``weights`` say, and ``n`` where samples are drawn.
-
-    Returns:
-        int64 positions on the CPU.
+    The weights (n,) say how often each sample is taken: a boolean mask takes every chosen sample
+    once, and whole numbers take each sample so many times. Floating-point numbers draw ``n``
+    samples with replacement, in proportion to their weight. With a ``size``, the order is
+    repeated, shuffled anew, or cut to that length.
 
     >>> epoch_order(5, epoch=0, seed=0).sort().values.tolist()
     [0, 1, 2, 3, 4]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.noise import with_label_noise
@@ -17,14 +17,10 @@ from crossbias.progress import Progress
 ROOT_VARIABLE: Final = "CROSSBIAS_DATA"
 """Environment variable with the folder of all data, used where no folder is given."""
 
-_Owner = TypeVar("_Owner", bound="Source")
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def once(
-    method: Callable[Concatenate[_Owner, _Arguments], _Result],
-) -> Callable[Concatenate[_Owner, _Arguments], _Result]:
+def once(method: _Method) -> _Method:
     """Make a method of a source do its work once for the same arguments.
 
     The source keeps the result, so that files read for one split are not read again for the
@@ -32,17 +28,14 @@ def once(
     """
 
     @wraps(method)
-    def remembered(
-        self: _Owner, /, *arguments: _Arguments.args, **options: _Arguments.kwargs
-    ) -> _Result:
+    def remembered(self: "Source", *arguments: Any, **options: Any) -> Any:
         results = vars(self).setdefault("_results", {})
         key = (method.__qualname__, arguments, frozenset(options.items()))
         if key not in results:
             results[key] = method(self, *arguments, **options)
-        found: _Result = results[key]
-        return found
+        return results[key]
 
-    return remembered
+    return cast(_Method, remembered)
 
 
 class Source(ABC):
@@ -92,15 +85,7 @@ class Source(ABC):
         seed: int = 0,
         label_noise: float = 0.0,
     ) -> BiasedDataset:
-        """Load one split, after checking its name.
-
-        Args:
-            split: One of ``available_splits``.
-            root: Folder of all data; by default the one that ``CROSSBIAS_DATA`` names.
-            seed: Seed of everything random in how the data is made.
-            label_noise: Fraction of the labels of ``train`` that are made wrong; other splits
-                keep their labels.
-        """
+        """Load one of the ``available_splits``; arguments as for ``crossbias.data.load``."""
         self._check_split(split)
         fraction = convert(label_noise, Fraction, f"label_noise of data set {self.name!r}")
         data = self.make(split, root=data_root(root), seed=seed)

@@ -1,8 +1,12 @@
 """The papers' mathematics as pure functions of tensors, usable in any training loop."""
 
-from crossbias.functional.attribution import cam, intrinsic_weight
+from crossbias.functional.attribution import (
+    cam,
+    guidance_distance,
+    intrinsic_weight,
+    pooled_guidance,
+)
 from crossbias.functional.colors import IGNORED, LEVELS, color_levels
-from crossbias.functional.denoising import clean_samples, noise_threshold
 from crossbias.functional.difficulty import (
     NOT_SEEN,
     bias_negative_score,
@@ -11,9 +15,7 @@ from crossbias.functional.difficulty import (
     moving_average,
     relative_difficulty,
 )
-from crossbias.functional.directions import vmf_log_density
-from crossbias.functional.gradients import head_gradient_norm
-from crossbias.functional.guidance import guidance_distance, pooled_guidance
+from crossbias.functional.gradients import gradient_reversal, head_gradient_norm, vmf_log_density
 from crossbias.functional.kernels import hsic, median_bandwidth
 from crossbias.functional.objectives import (
     bias_cross_entropy,
@@ -24,8 +26,13 @@ from crossbias.functional.objectives import (
 from crossbias.functional.partners import draw_partners, refilled
 from crossbias.functional.precision import at_least_float32, no_autocast, unit_rows
 from crossbias.functional.regularizers import EnDVariant, end_terms
-from crossbias.functional.resampling import acceptance, direction_score, magnitude_score
-from crossbias.functional.reversal import gradient_reversal
+from crossbias.functional.resampling import (
+    acceptance,
+    clean_samples,
+    direction_score,
+    magnitude_score,
+    noise_threshold,
+)
 
 __all__ = [
     "IGNORED",

@@ -1,4 +1,4 @@
-"""Where a network with average pooling and a linear head looks, and where it should."""
+"""Where a network with average pooling and a linear head looks, and where IE tells it to look."""
 
 import torch
 from torch import Tensor
@@ -69,9 +69,6 @@ def intrinsic_weight(
     Returns:
         ``(B, h, w)`` weights between 1 and :math:`2^\tau`, in float32 or better.
 
-    Raises:
-        ValueError: ``tau`` is negative.
-
     >>> maps = torch.tensor([[[[1.0, 2.0]]]])
     >>> used, partner_used = torch.tensor([[[1.0, 0.25]]]), torch.tensor([[[0.0, 0.75]]])
     >>> intrinsic_weight(maps, maps, used, partner_used, tau=2.0)
@@ -91,3 +88,46 @@ def intrinsic_weight(
     relative = 2 * partner_exploited / together.masked_fill(together == 0, 1)
     weight = (common * relative**tau).clamp(min=1)  # eq. 6, with r of eq. 5
     return weight.view_as(cam)
+
+
+def pooled_guidance(maps: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Features and guidance of IE (Park et al., CVPR 2024), eq. 7, both pooled.
+
+    .. math:: GAP(z), \quad GAP(z \odot IE(z)) = GAP(z) + GAP(z \odot (IE(z) - 1))
+
+    Where nothing is enhanced the two are equal to the last bit. Were they not, the sign of a
+    rounding error would be the gradient of their L1 distance.
+
+    Args:
+        maps: ``(B, D, h, w)`` features :math:`z`.
+        weight: ``(B, h, w)`` the weight :math:`IE(z)`.
+
+    Returns:
+        ``(B, D)`` each, in float32 or better.
+
+    >>> pooled_guidance(torch.tensor([[[[1.0, 3.0]]]]), torch.tensor([[[1.0, 2.0]]]))
+    (tensor([[2.]]), tensor([[3.5000]]))
+    """
+    maps, weight = at_least_float32(maps), at_least_float32(weight)
+    features = maps.mean((2, 3))
+    with no_autocast(maps):
+        gained = torch.einsum("bdhw,bhw->bd", maps, weight - 1)
+    return features, features + gained / weight[0].numel()
+
+
+def guidance_distance(features: Tensor, guided: Tensor) -> Tensor:
+    r"""L1 distance of IE (Park et al., CVPR 2024), eq. 9, without its weight.
+
+    .. math:: \| GAP(z) - GAP(g(z)) \|_1
+
+    Args:
+        features: ``(B, D)`` pooled features.
+        guided: ``(B, D)`` pooled guidance.
+
+    Returns:
+        ``(B,)`` in float32 or better.
+
+    >>> guidance_distance(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.5, 4.0]]))
+    tensor([2.5000])
+    """
+    return (at_least_float32(features) - at_least_float32(guided)).abs().sum(1)

@@ -85,9 +85,6 @@ def median_bandwidth(*batches: Tensor) -> Tensor:
     Returns:
         A positive scalar, in float32 or better, through which no gradient flows.
 
-    Raises:
-        ValueError: There is no batch, or one is not a matrix of at least two rows.
-
     >>> median_bandwidth(torch.tensor([[0.0], [3.0], [4.0]])).item()
     3.0
     """

@@ -25,9 +25,6 @@ def generalized_cross_entropy(logits: Tensor, target: Tensor, *, q: float) -> Te
     Returns:
         ``(B,)`` losses, in float32 or better.
 
-    Raises:
-        ValueError: ``q`` is not in (0, 1].
-
     >>> generalized_cross_entropy(torch.zeros(1, 4), torch.tensor([2]), q=0.5)
     tensor([1.])
     """

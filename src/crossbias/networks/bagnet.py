@@ -1,6 +1,5 @@
 """BagNet18: a ResNet18 that sees small patches only, the biased network of ReBias for texture."""
 
-from collections.abc import Iterable
 from typing import Literal
 
 import torch
@@ -45,10 +44,12 @@ def bagnet18(
         for block in range(_BLOCKS):
             first = block == 0
             kernel = 3 if first and stage < wide else 1
-            blocks.append(_BagBlock(before, width, kernel=kernel, stride=stride if first else 1))
+            blocks.append(_block(before, width, kernel=kernel, stride=stride if first else 1))
             before = width
     body = nn.Sequential(*stem, *blocks)
-    _initialize(body.modules())
+    for module in body.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
     return Network(body, nn.Linear(before, num_classes))
 
 
@@ -57,32 +58,30 @@ def bagnet18_released(*, num_classes: Count, in_channels: Count = 3) -> Network:
     return bagnet18(num_classes=num_classes, in_channels=in_channels, receptive_field=5)
 
 
-class _BagBlock(nn.Module):
-    """A basic residual block whose first kernel is k x k, not padded, and second 1 x 1."""
+class ResidualBlock(nn.Module):
+    """The rectified sum of a residual and a shortcut."""
 
-    def __init__(self, before: int, width: int, *, kernel: int, stride: int) -> None:
+    def __init__(self, residual: nn.Module, shortcut: nn.Module) -> None:
         super().__init__()
-        self.residual = nn.Sequential(
-            nn.Conv2d(before, width, kernel, stride=stride, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Conv2d(width, width, 1, bias=False),
-            nn.BatchNorm2d(width),
-        )
-        self.shortcut: nn.Module = nn.Identity()
-        if stride != 1 or before != width:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(before, width, 1, stride=stride, bias=False), nn.BatchNorm2d(width)
-            )
+        self.residual, self.shortcut = residual, shortcut
 
     def forward(self, maps: Tensor) -> Tensor:
+        """Unpadded kernels make smaller maps; the shortcut loses its last rows and columns."""
         residual = self.residual(maps)
-        height, width = residual.shape[2:]
-        # An unpadded kernel makes smaller maps; the shortcut loses its last rows and columns.
-        return torch.relu(residual + self.shortcut(maps)[:, :, :height, :width])
+        height, width = residual.shape[-2:]
+        return torch.relu(residual + self.shortcut(maps)[..., :height, :width])
 
 
-def _initialize(modules: Iterable[nn.Module]) -> None:
-    for module in modules:
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+def _block(before: int, width: int, *, kernel: int, stride: int) -> ResidualBlock:
+    """A basic residual block whose first kernel is k x k, not padded, and second 1 x 1."""
+    residual = nn.Sequential(
+        nn.Conv2d(before, width, kernel, stride=stride, bias=False),
+        nn.BatchNorm2d(width),
+        nn.ReLU(),
+        nn.Conv2d(width, width, 1, bias=False),
+        nn.BatchNorm2d(width),
+    )
+    if stride == 1 and before == width:
+        return ResidualBlock(residual, nn.Identity())
+    narrow = nn.Conv2d(before, width, 1, stride=stride, bias=False)
+    return ResidualBlock(residual, nn.Sequential(narrow, nn.BatchNorm2d(width)))

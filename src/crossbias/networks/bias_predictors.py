@@ -6,12 +6,7 @@ from crossbias.networks.network import Network
 
 
 class LabelPredictor(nn.Module):
-    """One linear layer on the features, maps averaged over space (LNL, section 5.1).
-
-    Args:
-        channels: Number of features or of maps.
-        values: Number of bias values.
-    """
+    """One linear layer on the features, maps averaged over space (LNL, section 5.1)."""
 
     def __init__(self, channels: int, values: int) -> None:
         super().__init__()
@@ -26,12 +21,7 @@ class LabelPredictor(nn.Module):
 class ColorPredictor(nn.Module):
     """Two convolutions for each color channel, with batch normalization between, as released.
 
-    The channels' networks share nothing; they are computed side by side.
-
-    Args:
-        channels: Number of maps.
-        colors: Number of color channels of the image.
-        levels: Number of levels of a color.
+    The color channels' networks share nothing; they are computed side by side.
     """
 
     def __init__(self, channels: int, colors: int, levels: int) -> None:
@@ -66,12 +56,12 @@ def middle_layer(network: Network) -> str:
     if not isinstance(network.body, nn.Sequential):
         return ""
     layers = list(network.body.named_children())
-    convolutions = [place for place, (_, layer) in enumerate(layers) if _convolves(layer)]
+    convolutions = [
+        place
+        for place, (_, layer) in enumerate(layers)
+        if any(isinstance(module, nn.Conv2d) for module in layer.modules())
+    ]
     if len(convolutions) < 2:
         return ""
     first_of_g = convolutions[len(convolutions) // 2]
     return f"body.{layers[first_of_g - 1][0]}"
-
-
-def _convolves(layer: nn.Module) -> bool:
-    return any(isinstance(module, nn.Conv2d) for module in layer.modules())

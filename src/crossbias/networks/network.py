@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from crossbias.errors import CrossbiasError
 from crossbias.functional.precision import at_least_float32, no_autocast
-from crossbias.parameters import closest
+from crossbias.parameters import unknown
 from crossbias.types import Output
 
 
@@ -55,10 +55,7 @@ class Network(nn.Module):
         """
         layers = [name for name, _ in self.named_modules() if name.startswith("body")]
         if layer and layer not in layers:
-            raise CrossbiasError(
-                f"the network has no layer {layer!r}{closest(layer, layers)}; "
-                f"its layers are: {', '.join(layers)}"
-            )
+            raise unknown("the network has no layer", layer, layers, "its layers are")
         self.tapped_layer = layer
 
     def forward(self, inputs: Tensor) -> Output:
@@ -88,13 +85,11 @@ class Network(nn.Module):
         def stop(_layer: nn.Module, _inputs: Any, output: Any) -> None:
             raise _Reached(output)
 
-        handle = self.get_submodule(self.tapped_layer).register_forward_hook(stop)
-        try:
-            self.body(inputs)
-        except _Reached as reached:
-            return self._one_tensor([reached.output])
-        finally:
-            handle.remove()
+        with self.get_submodule(self.tapped_layer).register_forward_hook(stop):
+            try:
+                self.body(inputs)
+            except _Reached as reached:
+                return self._one_tensor([reached.output])
         return self._one_tensor([])
 
     def _body_and_tapped(self, inputs: Tensor) -> tuple[Any, Tensor | None]:
@@ -103,11 +98,8 @@ class Network(nn.Module):
         seen: list[Any] = []
         layer = self.get_submodule(self.tapped_layer)
         # Registered for one forward only: a lasting hook would point to the original in copies.
-        handle = layer.register_forward_hook(lambda _layer, _inputs, output: seen.append(output))
-        try:
+        with layer.register_forward_hook(lambda _layer, _inputs, output: seen.append(output)):
             return self.body(inputs), self._one_tensor(seen)
-        finally:
-            handle.remove()
 
     def _one_tensor(self, seen: list[Any]) -> Tensor:
         found = seen[0] if seen else None

@@ -9,21 +9,10 @@ from typing import Any
 from torch import nn
 
 from crossbias.errors import CrossbiasError
-from crossbias.networks.bagnet import bagnet18, bagnet18_released
+from crossbias.networks import bagnet, papers, video
 from crossbias.networks.gray import gray
 from crossbias.networks.network import Network
-from crossbias.networks.papers import (
-    convnet,
-    convnet_1x1,
-    convnet_end,
-    lnl_convnet,
-    mlp,
-    mlp_first,
-    simple_convnet_1,
-    simple_convnet_2,
-)
 from crossbias.networks.split import as_network
-from crossbias.networks.video import resnet18_2d, resnet18_3d
 from crossbias.parameters import (
     Count,
     closest,
@@ -34,19 +23,19 @@ from crossbias.parameters import (
 )
 
 NETWORKS: dict[str, Callable[..., Network]] = {
-    "convnet": convnet,
-    "convnet-1x1": convnet_1x1,
-    "convnet-end": convnet_end,
-    "lnl-convnet": lnl_convnet,
-    "simple-convnet-1": simple_convnet_1,
-    "simple-convnet-2": simple_convnet_2,
-    "mlp": mlp,
+    "convnet": papers.convnet,
+    "convnet-1x1": papers.convnet_1x1,
+    "convnet-end": papers.convnet_end,
+    "lnl-convnet": papers.lnl_convnet,
+    "simple-convnet-1": papers.simple_convnet_1,
+    "simple-convnet-2": papers.simple_convnet_2,
+    "mlp": papers.mlp,
     "gray": gray,
-    "mlp-first": mlp_first,
-    "bagnet18": bagnet18,
-    "bagnet18-released": bagnet18_released,
-    "resnet18-3d": resnet18_3d,
-    "resnet18-2d": resnet18_2d,
+    "mlp-first": papers.mlp_first,
+    "bagnet18": bagnet.bagnet18,
+    "bagnet18-released": bagnet.bagnet18_released,
+    "resnet18-3d": video.resnet18_3d,
+    "resnet18-2d": video.resnet18_2d,
 }
 """The papers' own networks. Any other name is looked up in timm."""
 
@@ -143,14 +132,11 @@ def _timm_factory(name: str) -> Callable[..., Network]:
         except Exception as error:
             if not pretrained:
                 raise
+            reason, *_ = str(error).strip().splitlines() or [type(error).__name__]
             raise CrossbiasError(
-                f"the pretrained weights of {name!r} could not be loaded ({_first_line(error)}); "
+                f"the pretrained weights of {name!r} could not be loaded ({reason}); "
                 f"fetch them once where there is a network connection, or use pretrained=false"
             ) from error
         return as_network(model)
 
     return build
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -94,33 +94,16 @@ class _TorchvisionBody(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
-        names = [name for name, module in model.named_modules() if _is_global_pool(module)]
-        self.tap: _Tap | None = None
-        if names:  # squeeze-and-excitation blocks pool too; the classifier's pooling comes last
-            parent, _, child = names[-1].rpartition(".")
-            self.tap = _Tap(model.get_submodule(names[-1]))
-            setattr(model.get_submodule(parent), child, self.tap)
+        # Squeeze-and-excitation blocks pool too; the classifier's pooling comes last.
+        self.pools = [name for name, module in model.named_modules() if _is_global_pool(module)]
 
     def forward(self, inputs: Tensor) -> tuple[Tensor | None, Tensor]:
-        features = self.model(inputs)
-        return (self.tap.take() if self.tap is not None else None), features
-
-
-class _Tap(nn.Module):
-    """Pooling that hands over what it pooled, so that one forward gives maps and features."""
-
-    def __init__(self, pool: nn.Module) -> None:
-        super().__init__()
-        self.pool = pool
-        self._seen: Tensor | None = None
-
-    def forward(self, maps: Tensor) -> Tensor:
-        self._seen = maps
-        return self.pool(maps)  # type: ignore[no-any-return]
-
-    def take(self) -> Tensor | None:
-        seen, self._seen = self._seen, None  # keep no graph alive between steps
-        return seen
+        if not self.pools:
+            return None, self.model(inputs)
+        pool, seen = self.model.get_submodule(self.pools[-1]), list[Tensor]()
+        with pool.register_forward_pre_hook(lambda _pool, given: seen.extend(given)):
+            features = self.model(inputs)
+        return seen[0], features
 
 
 def _is_global_pool(module: nn.Module) -> bool:

@@ -2,9 +2,9 @@
 
 import itertools
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
+from crossbias.networks.bagnet import ResidualBlock
 from crossbias.networks.network import Network
 from crossbias.parameters import Count
 
@@ -39,30 +39,24 @@ def _resnet18(num_classes: int, in_channels: int, *, frames: int) -> Network:
     ]
     for before, width in itertools.pairwise((_WIDTHS[0], *_WIDTHS)):
         stride = 1 if before == width else 2
-        layers.append(_ClipBlock(before, width, frames=frames, stride=stride))
-        layers += [_ClipBlock(width, width, frames=frames, stride=1) for _ in range(_BLOCKS - 1)]
+        layers.append(_block(before, width, frames=frames, stride=stride))
+        layers += [_block(width, width, frames=frames, stride=1) for _ in range(_BLOCKS - 1)]
     return Network(nn.Sequential(*layers), nn.Linear(_WIDTHS[-1], num_classes))
 
 
-class _ClipBlock(nn.Module):
+def _block(before: int, width: int, *, frames: int, stride: int) -> ResidualBlock:
     """A basic residual block; its first kernel spans ``frames`` frames, its second one."""
-
-    def __init__(self, before: int, width: int, *, frames: int, stride: int) -> None:
-        super().__init__()
-        self.residual = nn.Sequential(
-            _convolution(before, width, frames=frames, kernel=3, stride=stride),
-            nn.BatchNorm3d(width),
-            nn.ReLU(),
-            _convolution(width, width, frames=1, kernel=3, stride=1),
-            nn.BatchNorm3d(width),
-        )
-        self.shortcut: nn.Module = nn.Identity()
-        if stride != 1 or before != width:
-            narrow = _convolution(before, width, frames=1, kernel=1, stride=stride)
-            self.shortcut = nn.Sequential(narrow, nn.BatchNorm3d(width))
-
-    def forward(self, maps: Tensor) -> Tensor:
-        return torch.relu(self.residual(maps) + self.shortcut(maps))
+    residual = nn.Sequential(
+        _convolution(before, width, frames=frames, kernel=3, stride=stride),
+        nn.BatchNorm3d(width),
+        nn.ReLU(),
+        _convolution(width, width, frames=1, kernel=3, stride=1),
+        nn.BatchNorm3d(width),
+    )
+    if stride == 1 and before == width:
+        return ResidualBlock(residual, nn.Identity())
+    narrow = _convolution(before, width, frames=1, kernel=1, stride=stride)
+    return ResidualBlock(residual, nn.Sequential(narrow, nn.BatchNorm3d(width)))
 
 
 def _convolution(before: int, after: int, *, frames: int, kernel: int, stride: int) -> nn.Conv3d:

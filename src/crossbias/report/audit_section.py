@@ -13,8 +13,7 @@ from crossbias.runs.read import FinishedRun
 KINDS: Final = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg"}
 """The first bytes of the kinds of pictures that a page can hold."""
 
-LARGEST_PICTURE: Final = 2**20
-"""The page names larger pictures, in bytes, instead of showing them."""
+LARGEST_PICTURE: Final = 2**20  # the page names larger pictures, in bytes, instead of showing them
 
 
 class AuditPicture(NamedTuple):
@@ -39,33 +38,19 @@ class AuditRow(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class AuditFindings:
-    """What an audit found.
-
-    Args:
-        path: Its folder.
-        data: What was audited: name, split, hash, samples.
-        sentence: The verdict.
-        findings: Each finding, with its kind, name and strength.
-        not_tested: What the audit says nothing about.
-        rows: Attributes and cues.
-        pictures: What it drew.
-    """
+    """What an audit found."""
 
     path: Path
-    data: Mapping[str, Any]
-    sentence: str
-    findings: Sequence[Mapping[str, str]]
+    data: Mapping[str, Any]  # what was audited: name, split, hash, samples
+    sentence: str  # the verdict
+    findings: Sequence[Mapping[str, str]]  # kind, name and strength of each
     not_tested: Sequence[str]
     rows: Sequence[AuditRow]
     pictures: Sequence[AuditPicture]
 
 
 def read_audit(folder: Path) -> AuditFindings:
-    """Read ``audit.json`` and the pictures beside it.
-
-    Raises:
-        CrossbiasError: There is no such file, it is damaged, or its version is unknown.
-    """
+    """Read ``audit.json`` and the pictures beside it."""
     path = folder / "audit.json"
     if not path.is_file():
         raise CrossbiasError(f"{folder} holds no audit.json; name a folder of `crossbias audit`")
@@ -79,11 +64,7 @@ def read_audit(folder: Path) -> AuditFindings:
 
 
 def check_same_data(audit: AuditFindings, run: FinishedRun) -> None:
-    """Refuse to put findings about other data beside the runs.
-
-    Raises:
-        CrossbiasError: The audit is about a data set with another name.
-    """
+    """Refuse to put findings about a data set with another name beside the runs."""
     if audit.data["name"] != run.config["data"]["name"]:
         raise CrossbiasError(
             f"the audit in {audit.path} is about {audit.data['name']}, but the runs are about "
@@ -128,9 +109,8 @@ def _number(value: Any) -> float | None:
 def _picture(folder: Path, part: Mapping[str, Any]) -> AuditPicture:
     told = (str(part["file"]), str(part["alt"]), str(part.get("caption", "")))
     path = (folder / part["file"]).resolve()
-    if not path.is_relative_to(folder.resolve()) or not path.is_file():
-        return AuditPicture("", *told)
-    content = path.read_bytes()
+    inside = path.is_relative_to(folder.resolve()) and path.is_file()
+    content = path.read_bytes() if inside else b""
     kind = next((kind for start, kind in KINDS.items() if content.startswith(start)), None)
     if kind is None or len(content) > LARGEST_PICTURE:
         return AuditPicture("", *told)

@@ -37,11 +37,6 @@ def confusion_matrices(name: str, run: FinishedRun, number: int) -> Markup | Non
     """One small matrix for each single-color split; None where the run has none.
 
     A model that follows the color shows a light column: one answer whatever the class.
-
-    Args:
-        name: The run's name, for the description.
-        run: The run.
-        number: The figure's number among the confusions of the page.
     """
     splits = [split for split in run.predictions if split.startswith(PREFIX)]
     if not splits:
@@ -58,33 +53,32 @@ def confusion_matrices(name: str, run: FinishedRun, number: int) -> Markup | Non
 
 def _tiled(matrices: Sequence[np.ndarray]) -> np.ndarray:
     """Square matrices side by side, a few in a row, as one picture: ten axes are slow to draw."""
-    size, rows = len(matrices[0]), math.ceil(len(matrices) / _ACROSS)
-    room = _room(size)
-    across = min(_ACROSS, len(matrices))
-    tiles = np.full((rows * (size + room), across * (size + 1) - 1), np.nan)
-    for place, matrix in enumerate(matrices):
-        top, left = (place // _ACROSS) * (size + room) + room, (place % _ACROSS) * (size + 1)
+    size, corners = len(matrices[0]), _corners(len(matrices), len(matrices[0]))
+    tops, lefts = zip(*corners, strict=True)
+    tiles = np.full((max(tops) + size, max(lefts) + size), np.nan)
+    for (top, left), matrix in zip(corners, matrices, strict=True):
         tiles[top : top + size, left : left + size] = matrix
     return tiles
 
 
-def _room(size: int) -> int:
-    """Rows above each matrix, for its name."""
-    return max(1, round(0.25 * size))
+def _corners(count: int, size: int) -> list[tuple[int, int]]:
+    """The top and left of each matrix; above each there is room for its name."""
+    room = max(1, round(0.25 * size))
+    places = [divmod(place, _ACROSS) for place in range(count)]
+    return [(row * (size + room) + room, column * (size + 1)) for row, column in places]
 
 
 def _label(axes: Axes, run: FinishedRun, splits: Sequence[str]) -> None:
     """Each matrix's color and size above it; class names along the left and the lowest row."""
-    size, room = len(run.test.classes), _room(len(run.test.classes))
-    for place, split in enumerate(splits):
-        top, left = (place // _ACROSS) * (size + room) + room, (place % _ACROSS) * (size + 1)
+    size = len(run.test.classes)
+    corners = _corners(len(splits), size)
+    for (top, left), split in zip(corners, splits, strict=True):
         text = f"{short(_color(run, split), 10)}, n = {count(run.metrics[split].overall.n)}"
         axes.text(left - 0.5, top - 0.7, text, size=8, va="bottom", ha="left")
     step = math.ceil(size / _MOST_NAMES)
     names = [short(name, 8) for name in run.test.classes[::step]]
     offsets = np.arange(0, size, step)
-    lefts = [block * (size + 1) for block in range(min(_ACROSS, len(splits)))]
-    tops = [row * (size + room) + room for row in range(math.ceil(len(splits) / _ACROSS))]
+    tops, lefts = (sorted(set(edges)) for edges in zip(*corners, strict=True))
     slant = 90 if max(map(len, names)) > 1 else 0
     axes.set_xticks([x + left for left in lefts for x in offsets], names * len(lefts), size=6.5)
     axes.tick_params(axis="x", rotation=slant)

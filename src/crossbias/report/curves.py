@@ -31,12 +31,6 @@ def learning_curves(name: str, log: Sequence[Epoch], declared: Declared, number:
 
     Other terms that a method logs, such as a regularizer, have an axis between the two. Terms of
     another size have an axis of their own, as the method declares.
-
-    Args:
-        name: The run's name, for the description.
-        log: The run's epochs.
-        declared: The losses that the method gives an axis of their own.
-        number: The figure's number among the curves of the page.
     """
     starts = [x for x, epoch in enumerate(log) if x == 0 or log[x - 1].stage != epoch.stage]
     panels = _panels(log, declared)
@@ -45,7 +39,6 @@ def learning_curves(name: str, log: Sequence[Epoch], declared: Declared, number:
         grid = figure.subplots(len(panels), sharex=True)
         for axes, (label, values) in zip(grid, panels.items(), strict=True):
             _lines(axes, values, starts, label, declared)
-        for axes in grid:
             for start in starts[1:]:
                 axes.axvline(start + 0.5, color=FAINT, linewidth=1)
         if len(starts) > 1:

@@ -6,13 +6,13 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from crossbias.report.confusion import confusion_matrices
-from crossbias.report.denoiser_scatter import denoiser_scatter
-from crossbias.report.planes import decision_boundary, feature_planes
+from crossbias.report.planes import decision_boundary, denoiser_scatter, feature_planes
 from crossbias.report.sampling_matrix import sampling_matrix
 from crossbias.runs.read import FinishedRun
 
 Draw = Callable[[str, FinishedRun, int], Markup | None]
-"""Draws a run's figure, from its name, the run and its number; None where it has none."""
+"""Draws a run's figure, from the run's name for the description, the run, and the figure's number
+among those of its kind; None where the run has none."""
 
 
 class FigureKind(NamedTuple):

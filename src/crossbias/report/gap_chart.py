@@ -19,10 +19,6 @@ def gap_chart(rows: Sequence[Row], split: str) -> Markup:
     """The accuracy of each row on aligned and on conflicting samples, with intervals.
 
     Rows whose bias is not known show one mark, the accuracy over all samples.
-
-    Args:
-        rows: The rows of a comparison.
-        split: The split they are judged on.
     """
     with page_style("gap"):
         names = [wrap(short(row.label, 3 * _LETTERS), _LETTERS) or [""] for row in rows]

@@ -16,11 +16,9 @@ from crossbias.formatting import percent, short
 from crossbias.report.svg import INK, inline, page_style
 from crossbias.verify import Metrics
 
-NUMBERS_UP_TO: Final = 12
-"""Cells carry their number in maps up to this many rows and columns."""
+NUMBERS_UP_TO: Final = 12  # cells carry their number in maps up to this many rows and columns
 
-SIZES_UP_TO: Final = 5
-"""Cells also carry their number of samples up to this many rows and columns."""
+SIZES_UP_TO: Final = 5  # cells also carry their number of samples up to this many rows and columns
 
 COLORS: Final = "cividis"
 """Ordered in lightness, so that it reads the same in gray and with any color vision."""
@@ -28,27 +26,16 @@ COLORS: Final = "cividis"
 
 @dataclass(frozen=True, kw_only=True)
 class HeatMap:
-    """Numbers in [0, 1] by row and column; NaN where there is no sample.
+    """Numbers in [0, 1] by row and column; NaN where there is no sample."""
 
-    Args:
-        values: Row by row.
-        sizes: Samples behind each value.
-        rows: Names of the rows.
-        columns: Names of the columns.
-        row_label: What the rows are.
-        column_label: What the columns are.
-        framed: Which cells have a frame.
-        highest: The value of the lightest color.
-    """
-
-    values: Sequence[Sequence[float]]
-    sizes: Sequence[Sequence[int]]
-    rows: Sequence[str]
+    values: Sequence[Sequence[float]]  # row by row
+    sizes: Sequence[Sequence[int]]  # samples behind each value
+    rows: Sequence[str]  # their names
     columns: Sequence[str]
-    row_label: str
+    row_label: str  # what the rows are
     column_label: str
-    framed: Sequence[Sequence[bool]]
-    highest: float = 1.0
+    framed: Sequence[Sequence[bool]]  # which cells have a frame
+    highest: float = 1.0  # the value of the lightest color
 
     @property
     def side(self) -> int:
@@ -56,12 +43,7 @@ class HeatMap:
         return max(len(self.rows), len(self.columns))
 
     def figure(self, salt: str, description: str) -> Markup:
-        """The heat map as an inline figure.
-
-        Args:
-            salt: Makes the figure's internal names its own.
-            description: For those who do not see it.
-        """
+        """The heat map as an inline figure; the description is for those who do not see it."""
         with page_style(salt):
             figure = Figure(figsize=self._inches())
             axes = figure.subplots()
@@ -103,12 +85,9 @@ class HeatMap:
                 written.set_in_layout(False)  # inside the axes anyway; measuring each takes long
 
     def _draw_frames(self, axes: Axes) -> None:
-        for row, line in enumerate(self.framed):
-            for column, framed in enumerate(line):
-                if framed:
-                    corner = (column - 0.5, row - 0.5)
-                    frame = Rectangle(corner, 1, 1, fill=False, edgecolor=INK, linewidth=1.6)
-                    axes.add_patch(frame)
+        for row, column in np.argwhere(self.framed):
+            corner = (column - 0.5, row - 0.5)
+            axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=INK, linewidth=1.6))
 
 
 def name_axis(axes: Axes, axis: str, names: Sequence[str], label: str) -> None:
@@ -116,23 +95,14 @@ def name_axis(axes: Axes, axis: str, names: Sequence[str], label: str) -> None:
     every = math.ceil(len(names) / 20)
     shown = [short(name, 12) for name in names[::every]]
     slanted = axis == "x" and max(map(len, shown)) > 3
-    turn: dict[str, Any] = (
-        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if slanted else {}
-    )
+    turn: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
     axes.set(**{f"{axis}label": short(label, 30)})
     ticks = range(0, len(names), every)
-    (axes.set_xticks if axis == "x" else axes.set_yticks)(ticks, shown, **turn)
+    (axes.set_xticks if axis == "x" else axes.set_yticks)(ticks, shown, **turn if slanted else {})
 
 
 def accuracy_matrix(name: str, test: Metrics, bias: str, number: int) -> Markup:
-    """Accuracy of every (target, bias) group as a heat map; aligned groups are framed.
-
-    Args:
-        name: The run's name, for the description.
-        test: The metrics to show; at least one group has samples.
-        bias: The name of the bias attribute.
-        number: The figure's number among the matrices of the page.
-    """
+    """Accuracy of every (target, bias) group, of which at least one has samples, as a heat map."""
     heat = HeatMap(
         values=[[cell.value for cell in row] for row in test.by_group],
         sizes=[[cell.n for cell in row] for row in test.by_group],

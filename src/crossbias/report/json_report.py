@@ -2,20 +2,17 @@
 
 import json
 import math
-from dataclasses import asdict
 from typing import Any
 
+from crossbias.formatting import as_json
 from crossbias.report.audit_section import AuditFindings
 from crossbias.report.summary import summary
-from crossbias.runs.comparability import differences
-from crossbias.runs.compare import Comparison
-from crossbias.runs.read import FinishedRun
+from crossbias.runs.compare import Comparison, differences
 from crossbias.runs.rows import Number, Row
 
 
 def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
     """What the page says, as one JSON object; NaN does not occur in it."""
-    found = None if audit is None else asdict(audit) | {"path": str(audit.path)}
     runs = zip(comparison.run_labels, comparison.runs, strict=True)
     content = {
         "version": 1,
@@ -27,9 +24,17 @@ def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
         "notes": comparison.notes,
         "baseline": comparison.baseline.label,
         "rows": [_row(comparison, row) for row in comparison.rows],
-        "runs": [_run(name, run) for name, run in runs],
+        "runs": [
+            {
+                "name": name,
+                "folder": str(run.path),
+                "metrics": as_json(run.metrics),
+                "config": run.config,
+            }
+            for name, run in runs
+        ],
         "commands": comparison.commands,
-        "audit": None if found is None else _without_pictures(found),
+        "audit": audit and _audit(audit),
     }
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
@@ -44,7 +49,7 @@ def _row(comparison: Comparison, row: Row) -> dict[str, Any]:
         "seeds": [run.seed for run in row.runs],
         "folders": [str(run.path) for run in row.runs],
         "metrics": {name: _number(number) for name, number in row.numbers.items()},
-        "gains": {name: gain.to_json() for name, gain in gains.items()},
+        "gains": as_json(gains),
         "p": {name: test.p for name, test in tests.items()},
     }
 
@@ -56,17 +61,7 @@ def _number(number: Number | None) -> dict[str, Any] | None:
     return number._asdict() | {"deviation": deviation}
 
 
-def _run(name: str, run: FinishedRun) -> dict[str, Any]:
-    return {
-        "name": name,
-        "folder": str(run.path),
-        "metrics": {split: metrics.to_json() for split, metrics in run.metrics.items()},
-        "config": run.config,
-    }
-
-
-def _without_pictures(audit: dict[str, Any]) -> dict[str, Any]:
-    """Pictures by their files, not their content; rows by the names of their parts."""
-    rows = [row._asdict() for row in audit["rows"]]
-    files = [picture.file for picture in audit["pictures"]]
-    return audit | {"rows": rows, "pictures": files}
+def _audit(audit: AuditFindings) -> dict[str, Any]:
+    """The findings; pictures by their files, not their content."""
+    files = [picture.file for picture in audit.pictures]
+    return {**as_json(audit), "path": str(audit.path), "pictures": files}

@@ -12,18 +12,9 @@ from crossbias.formatting import (
     plus_minus,
     settings,
 )
+from crossbias.report import tables
 from crossbias.report.audit_section import AuditFindings
-from crossbias.report.phrases import selection, supervision
-from crossbias.report.summary import summary
-from crossbias.report.tables import (
-    MetricColumn,
-    TableCell,
-    accuracy_table,
-    attribute_tables,
-    group_rows,
-    measure_table,
-    split_tables,
-)
+from crossbias.report.summary import selection, summary, supervision
 from crossbias.runs.compare import Comparison
 from crossbias.runs.grids import grids_of, legend
 from crossbias.runs.rows import Number, Row
@@ -35,14 +26,14 @@ def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
     parts = [
         f"# Bias report: {markdown(comparison.data)}",
         *(markdown(sentence.striptags()) for sentence in summary(comparison)),
-        *_section(f"Accuracy on the {comparison.split} split", rows, accuracy_table(rows)),
+        *_section(f"Accuracy on the {comparison.split} split", rows, tables.accuracy_table(rows)),
         *_gains(comparison),
         "\n".join(f"- {markdown(line)}" for line in legend(comparison)),
-        *_section("Further measures", rows, measure_table(comparison)),
+        *_section("Further measures", rows, tables.measure_table(comparison)),
     ]
-    for name, columns in attribute_tables(comparison).items():
+    for name, columns in tables.attribute_tables(comparison).items():
         parts += _section(f"With respect to {name}", rows, columns)
-    for split, columns in split_tables(comparison).items():
+    for split, columns in tables.split_tables(comparison).items():
         parts += _section(f"Accuracy on the {split} split", rows, columns)
     parts += [*_groups(comparison), *_audit(audit), *_training(rows), *_repeat(comparison)]
     return "\n\n".join(parts) + "\n"
@@ -55,7 +46,7 @@ def table(heads: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join([texts[0], "|" + "---|" * len(heads), *texts[1:]])
 
 
-def _section(title: str, rows: Sequence[Row], columns: Sequence[MetricColumn]) -> list[str]:
+def _section(title: str, rows: Sequence[Row], columns: Sequence[tables.MetricColumn]) -> list[str]:
     if not columns:
         return []
     lines = [
@@ -67,7 +58,7 @@ def _section(title: str, rows: Sequence[Row], columns: Sequence[MetricColumn]) -
     return [f"## {markdown(title)}", "In parentheses: 95% intervals.", table(heads, lines)]
 
 
-def _cell(cell: TableCell) -> str:
+def _cell(cell: tables.TableCell) -> str:
     number = cell.number
     if number is None:
         return DASH
@@ -93,7 +84,7 @@ def _groups(comparison: Comparison) -> list[str]:
             *(group.target, group.bias, "aligned" if group.aligned else "conflicting"),
             *(count(group.n), *map(_accuracy, group.accuracies)),
         ]
-        for group in group_rows(comparison.rows)
+        for group in tables.group_rows(comparison.rows)
     ]
     names = [row.label for row in comparison.rows]
     heads = ["Class", comparison.runs[0].bias or "bias", "Kind", "n", *names]

@@ -30,11 +30,9 @@ def png(picture: Tensor, *, longest: int = LONGEST_SIDE) -> str:
 
 
 def overlay(picture: Tensor, heat: Tensor) -> str:
-    """A picture in gray under a map of evidence, light where the evidence is.
+    """A (C, H, W) uint8 picture in gray under a map (h, w) of evidence.
 
-    Args:
-        picture: ``(C, H, W)`` uint8.
-        heat: ``(h, w)`` numbers, of which the largest is drawn lightest and 0 and less darkest.
+    The largest number of the map is drawn lightest, and 0 and less darkest.
     """
     pixels = thinned(picture, OVERLAY_SIDE).float() / 255
     gray = pixels.mean(0)[..., None].numpy()  # (H, W, 1)

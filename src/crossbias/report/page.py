@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,11 @@ from crossbias.report.audit_section import AuditFindings
 from crossbias.report.curves import learning_curves
 from crossbias.report.galleries import galleries
 from crossbias.report.gap_chart import gap_chart
-from crossbias.report.guidance_pictures import guidance_rows
 from crossbias.report.heatmap import COLORS, accuracy_matrix
-from crossbias.report.phrases import selection, supervision
-from crossbias.report.sample_pictures import sample_pictures, without_maps
-from crossbias.report.summary import summary
+from crossbias.report.sample_pictures import guidance_rows, sample_pictures, without_maps
+from crossbias.report.summary import selection, summary, supervision
 from crossbias.runs.compare import Comparison
 from crossbias.runs.grids import about_gains, about_rows, grids_of
-from crossbias.runs.rows import Number
 
 HERE = Path(__file__).parent
 
@@ -39,18 +37,21 @@ def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
         lstrip_blocks=True,
     )
     filters = (count, duration, percent, plus_minus, selection, settings, supervision)
-    environment.filters |= {each.__name__: each for each in filters}
-    environment.filters |= {"interval": _interval, "pretty": _pretty}
-    parts = (_frame(), _facts(comparison), _tables(comparison), _figures(comparison))
-    content = {name: value for part in parts for name, value in part.items()}
-    return environment.get_template("page.html").render(content, audit=audit)
+    environment.filters |= {each.__name__: each for each in filters} | {
+        "interval": lambda number: percent_range(number.low, number.high),
+        "pretty": partial(json.dumps, indent=2, ensure_ascii=False),
+    }
+    content = _frame() | _facts(comparison) | _tables(comparison) | _figures(comparison)
+    return environment.get_template("page.html").render(content, compared=comparison, audit=audit)
 
 
 def _frame() -> dict[str, Any]:
     """Style and script, and the script's hash, by which the page's policy allows it."""
     script = (HERE / "page.js").read_text(encoding="utf-8")
+    # The heat maps' colors as a CSS gradient, for their key.
+    colors = (to_hex(matplotlib.colormaps[COLORS](step / 8)) for step in range(9))
     return {
-        "gradient": _gradient(),
+        "gradient": f"linear-gradient(to right, {', '.join(colors)})",
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "style": Markup((HERE / "page.css").read_text(encoding="utf-8")),
@@ -62,15 +63,10 @@ def _facts(comparison: Comparison) -> dict[str, Any]:
     return {
         "about_gains": about_gains(comparison),
         "about_rows": about_rows(comparison),
-        "baseline": comparison.baseline.label,
         "bias": first.bias or "bias",
-        "commands": comparison.commands,
         "data": first.config["data"],
         "labeled": _labeled(comparison),
         "names": comparison.run_labels,
-        "notes": comparison.notes,
-        "rows": comparison.rows,
-        "runs": comparison.runs,
         "split": comparison.split,
         "summary": summary(comparison),
         "test": first.test,
@@ -79,14 +75,13 @@ def _facts(comparison: Comparison) -> dict[str, Any]:
 
 def _tables(comparison: Comparison) -> dict[str, Any]:
     groups = comparison.runs[0].test.groups
-    sizes = [group.accuracy.n for group in groups if group.accuracy.n]
     return {
         "attributes": tables.attribute_tables(comparison),
         "gains": grids_of(comparison)[1:],
         "groups": tables.group_rows(comparison.rows),
         "measures": tables.measure_table(comparison),
         "others": tables.split_tables(comparison),
-        "sizes": sizes,
+        "sizes": [group.accuracy.n for group in groups if group.accuracy.n],
         "table": tables.accuracy_table(comparison.rows),
     }
 
@@ -111,17 +106,3 @@ def _figures(comparison: Comparison) -> dict[str, Any]:
 def _labeled(comparison: Comparison) -> bool:
     """Whether the bias of at least one judged sample is known."""
     return comparison.runs[0].test.worst_group is not None
-
-
-def _interval(number: Number) -> str:
-    return percent_range(number.low, number.high)
-
-
-def _pretty(config: Any) -> str:
-    return json.dumps(config, indent=2, ensure_ascii=False)
-
-
-def _gradient() -> str:
-    """The heat maps' colors as a CSS gradient, for their key."""
-    colors = (to_hex(matplotlib.colormaps[COLORS](step / 8)) for step in range(9))
-    return f"linear-gradient(to right, {', '.join(colors)})"

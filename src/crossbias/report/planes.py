@@ -1,4 +1,4 @@
-"""Samples in a plane, as marks that differ in shape and color: features, decision boundaries."""
+"""Samples in a plane, as marks: features, decision boundaries, and the de-noiser's losses."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -11,27 +11,20 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from crossbias.formatting import percent, short
-from crossbias.report.svg import INK, inline, page_style
+from crossbias.report.svg import CONFLICTING, FAINT, INK, SERIES, inline, page_style
 from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
 
 MARKS: Final = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 """Shapes of marks. With more names than shapes, shapes repeat and colors tell them apart."""
 
+_MOST_MARKS = 2000  # at most this many marks are drawn, evenly spread over the samples
 _MOST_IN_KEY = 10
 _RESOLUTION = 180  # dots per inch; there are many marks, so they are drawn as pixels
 
 
 def scatter(axes: Axes, points: Tensor, labels: Tensor, names: Sequence[str], title: str) -> None:
-    """Draw samples, one shape and color for each name, with a key that counts them.
-
-    Args:
-        axes: Where to draw.
-        points: ``(m, 2)``.
-        labels: ``(m,)`` numbers of names, ``UNKNOWN`` where not known.
-        names: What the numbers stand for.
-        title: What the names are.
-    """
+    """Draw samples (m, 2), one shape and color for each label (m,), with a key that counts them."""
     handles, shown = [], []
     for number in sorted(set(labels.tolist())):
         own = points[labels == number].double().numpy()
@@ -59,14 +52,9 @@ def _style(number: int, size: int) -> dict[str, Any]:
 
 
 def principal_plane(features: Tensor) -> tuple[Tensor, tuple[float, float]]:
-    """Features in the plane in which they vary most (PCA).
+    """Features (m, D) in the plane in which they vary most (PCA), (m, 2) float64.
 
-    Args:
-        features: ``(m, D)``.
-
-    Returns:
-        ``(m, 2)`` float64 coordinates, signed so that the largest in each column is positive,
-        and the share of the variance along each axis.
+    Also the share of the variance along each axis. The largest number of each column is positive.
     """
     centered = features.double().nan_to_num(0)
     centered = centered - centered.mean(0)
@@ -85,13 +73,7 @@ def principal_plane(features: Tensor) -> tuple[Tensor, tuple[float, float]]:
 
 
 def decision_boundary(name: str, run: FinishedRun, number: int) -> Markup | None:
-    """The model's answers over the plane, with samples; None where inputs are not 2-D.
-
-    Args:
-        name: The run's name, for the description.
-        run: The run.
-        number: The figure's number among the boundaries of the page.
-    """
+    """The model's answers over the plane, with samples; None where inputs are not 2-D."""
     views = run.views.get(run.split)
     if views is None or views.boundary is None:
         return None
@@ -122,11 +104,6 @@ def feature_planes(name: str, run: FinishedRun, number: int) -> Markup | None:
 
     Two panels of the same points: where classes separate, the features tell them apart; where
     bias values do, the features still carry the bias.
-
-    Args:
-        name: The run's name, for the description.
-        run: The run.
-        number: The figure's number among the features of the page.
     """
     views = run.views.get(run.split)
     if views is None or len(views.rows) < 3:
@@ -147,3 +124,39 @@ def feature_planes(name: str, run: FinishedRun, number: int) -> Markup | None:
         shown = f"{len(points)} samples in the plane of the two principal components"
         kept = f"which hold {percent(sum(shares))} of the variance"
         return inline(figure, f"{name}: features of {shown}, {kept}")
+
+
+def denoiser_scatter(name: str, run: FinishedRun, number: int) -> Markup | None:
+    """Samples below the line are kept, those above dropped; None without a de-noiser.
+
+    The figure ``denoiser`` reads three stages: the loss and the softmax entropy of each training
+    row, and the threshold, delta of eq. 2.
+    """
+    stages = run.stages_of("denoiser", 3)
+    if stages is None:
+        return None
+    losses, entropies, threshold = stages
+    rows = run.labels.index if run.labels is not None else torch.arange(len(losses))
+    losses, entropies, delta = losses[rows].float(), entropies[rows].float(), float(threshold)
+    kept = int((losses < delta * entropies).sum())
+    with page_style(f"denoiser {number}"):
+        figure = Figure(figsize=(4.4, 3.2))
+        _draw(figure.subplots(), losses, entropies, delta)
+        told = f"{kept} of {len(losses)} training samples are kept"
+        return inline(figure, f"{name}: {told}, those with a loss below {delta:.3g} times entropy")
+
+
+def _draw(axes: Axes, losses: Tensor, entropies: Tensor, delta: float) -> None:
+    clean = losses < delta * entropies
+    step = max(1, len(losses) // _MOST_MARKS)
+    for kept, marker, color in ((True, "o", SERIES[0]), (False, "x", CONFLICTING)):
+        own = (clean == kept).nonzero().squeeze(1)[::step]
+        label = f"{'kept' if kept else 'dropped'} ({int((clean == kept).sum())})"
+        points = (entropies[own].numpy(), losses[own].numpy())
+        axes.plot(*points, marker, color=color, markersize=2.5, label=label)
+    end = float(entropies.max())
+    axes.plot([0, end], [0, delta * end], color=INK, linewidth=1.2, label="threshold")
+    axes.set_xlabel("entropy of the answer")
+    axes.set_ylabel("loss")
+    axes.grid(color=FAINT, linewidth=0.6)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=8)

@@ -1,4 +1,4 @@
-"""Pictures of test samples, with the answer of each run."""
+"""Pictures of test samples with the answer of each run, and of training samples with IE's maps."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,8 +10,7 @@ from crossbias.report.overlay import overlay, png
 from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
 
-SHOWN = 6
-"""At most this many pictures of each kind are shown."""
+SHOWN = 6  # at most this many pictures of each kind are shown
 
 
 class Answer(NamedTuple):
@@ -122,3 +121,31 @@ def _map(run: FinishedRun, row: int, picture: Tensor) -> str:
         return ""
     places = (found.picture_rows == row).nonzero()
     return overlay(picture, views.maps[int(places[0])]) if len(places) else ""
+
+
+class MapRow(NamedTuple):
+    """One kind of map of every picture."""
+
+    title: str
+    sources: list[str]  # data: addresses
+
+
+def guidance_rows(run: FinishedRun) -> list[MapRow]:
+    """Pictures, and both maps laid over them; empty where the run kept none or they do not fit.
+
+    The figure ``guidance`` reads two stages: pictures of samples, ``(k, C, H, W)`` uint8, and
+    their maps E(z) and IE(z), ``(k, 2, h, w)``. IE(z) is at least 1
+    everywhere; what is drawn is how far it lies above.
+    """
+    stages = run.stages_of("guidance", 2)
+    if stages is None:
+        return []
+    pictures, maps = stages
+    if pictures.ndim != 4 or maps.ndim != 4 or maps.shape[:2] != (len(pictures), 2):
+        return []
+    pictures, shown = pictures[:SHOWN], maps[:SHOWN].float()
+    kinds = {"E(z)": shown[:, 0], "IE(z)": shown[:, 1] - 1}
+    return [MapRow("picture", [png(picture) for picture in pictures])] + [
+        MapRow(title, [overlay(*each) for each in zip(pictures, found, strict=True)])
+        for title, found in kinds.items()
+    ]

@@ -30,9 +30,6 @@ def sampling_shares(run: FinishedRun) -> Shares | None:
 
     The figure ``sampling`` reads one stage: a number for each training row, by which it is drawn
     or weighed.
-
-    Raises:
-        CrossbiasError: The stage does not fit the training labels.
     """
     stages = run.stages_of("sampling", 1)
     if stages is None or stages[0].ndim != 1 or run.labels is None:
@@ -54,19 +51,12 @@ def sampling_shares(run: FinishedRun) -> Shares | None:
 
 
 def sampling_matrix(name: str, run: FinishedRun, number: int) -> Markup | None:
-    """The share of the draws of every group, aligned ones framed; None without such a stage.
-
-    Args:
-        name: The run's name, for the description.
-        run: The run.
-        number: The figure's number among the matrices of the page.
-    """
+    """The share of the draws of every group, aligned ones framed; None without such a stage."""
     shares = sampling_shares(run)
     if shares is None:
         return None
-    empty = shares.samples == 0
     heat = HeatMap(
-        values=shares.draws.masked_fill(empty, torch.nan).tolist(),
+        values=shares.draws.masked_fill(shares.samples == 0, torch.nan).tolist(),
         sizes=shares.samples.tolist(),
         rows=run.test.classes,
         columns=run.test.biases,
@@ -76,6 +66,6 @@ def sampling_matrix(name: str, run: FinishedRun, number: int) -> Markup | None:
         highest=max(float(shares.draws.max()), 1e-9),
     )
     aligned = torch.tensor(run.test.aligned_groups)
-    samples, draws = (percent(share) for share in shares.of(aligned))
+    samples, draws = map(percent, shares.of(aligned))
     told = f"aligned groups hold {samples} of the training samples and get {draws} of the draws"
     return heat.figure(f"sampling {number}", f"{name}: {told}")

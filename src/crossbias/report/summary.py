@@ -1,14 +1,32 @@
 """The summary of a report: a few sentences computed from the comparison, with their uncertainty."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
 from crossbias.formatting import percent
-from crossbias.report.phrases import supervision
 from crossbias.runs.compare import Comparison
 from crossbias.runs.rows import Number, Row
+
+SUPERVISION: Final = {
+    "none": "knew nothing about the bias",
+    "kind of bias": "knew only the kind of bias",
+    "bias labels": "used bias labels",
+}
+"""What a method knew about the bias, as the rest of a sentence about it."""
+
+SELECTION: Final = {
+    "last": "The model after the last epoch; nothing was chosen.",
+    "validation-accuracy": (
+        "The epoch with the highest accuracy on the validation split, without its bias labels."
+    ),
+    "validation-worst-group": (
+        "The epoch with the highest worst-group accuracy on the validation split, "
+        "which used its bias labels."
+    ),
+}
+"""How the model was chosen among the epochs. None of the rules sees the test split."""
 
 
 class Standing(NamedTuple):
@@ -102,7 +120,7 @@ def _best_sentence(
     if not rows:
         return Markup("No other method is in this report to compare it with.")
     others = [_standing(row, metric) for row in rows]
-    best = max(others, key=_value)
+    best = max(others, key=lambda standing: standing.score.value)
     parts = (best.row.label, best.knowledge, percent(best.score.value), best.interval)
     if plain is not None and best.score.value <= plain.score.value:
         return Markup(
@@ -137,7 +155,7 @@ def _without_labels(others: Sequence[Standing], best: Standing) -> Markup:
     unlabeled = [standing for standing in others if not standing.labeled]
     if not best.labeled or not unlabeled:
         return Markup("")
-    second = max(unlabeled, key=_value)
+    second = max(unlabeled, key=lambda standing: standing.score.value)
     return Markup(" Without bias labels, <strong>{}</strong> does best, with {}.").format(
         second.row.label, _mean(second.row, second.score)
     )
@@ -148,5 +166,11 @@ def _mean(row: Row, number: Number) -> Markup:
     return Markup("<strong>{}</strong>{}").format(percent(number.value), mean)
 
 
-def _value(standing: Standing) -> float:
-    return standing.score.value
+def supervision(code: str) -> str:
+    """What a method knew about the bias, after "which"; an unknown code is shown as it is."""
+    return SUPERVISION.get(code, f"used: {code}")
+
+
+def selection(rule: str) -> str:
+    """How the model was chosen; an unknown rule is shown as it is."""
+    return SELECTION.get(rule, rule)

@@ -52,8 +52,7 @@ _STYLE: dict[Any, Any] = {
 def page_style(salt: str) -> Iterator[None]:
     """Draw in the page's style inside this context; the user's own style is restored after it.
 
-    Args:
-        salt: Makes the figure's internal names its own among all figures of a page.
+    The salt makes the figure's internal names its own among all figures of a page.
     """
     with matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcdefaults()

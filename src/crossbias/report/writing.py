@@ -7,12 +7,10 @@ from typing import Final, Literal, get_args
 
 from crossbias.errors import CrossbiasError
 from crossbias.report.audit_section import AuditFindings, check_same_data, read_audit
-from crossbias.runs.comparability import Folders
-from crossbias.runs.compare import Comparison, compare
+from crossbias.runs.compare import Comparison, Folders, compare
 from crossbias.runs.files import write_atomically
 
-Format = Literal["html", "md", "json"]
-"""What a report can be."""
+Format = Literal["html", "md", "json"]  # what a report can be
 
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 
@@ -61,7 +59,8 @@ def report(
             compared, or the file cannot be written.
     """
     path = Path(output)
-    chosen = format or _format_of(path)
+    ending = path.suffix.lower().removeprefix(".")
+    chosen = format or next((each for each in FORMATS if each == ending), "html")
     if chosen not in FORMATS:
         raise CrossbiasError(f"a report is one of {', '.join(FORMATS)}, got {chosen!r}")
     comparison = compare(runs)
@@ -84,8 +83,3 @@ def _rendered(format: Format, comparison: Comparison, audit: AuditFindings | Non
         case "json":
             from crossbias.report.json_report import render
     return render(comparison, audit)
-
-
-def _format_of(path: Path) -> Format:
-    ending = path.suffix.lower().removeprefix(".")
-    return next((each for each in FORMATS if each == ending), "html")

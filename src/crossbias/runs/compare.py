@@ -1,24 +1,21 @@
-"""compare: finished runs in, a Comparison out, which the tables and the report are made of."""
+"""compare: finished runs of the same data in, a Comparison out, which tables and report show."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from crossbias.runs.comparability import Folders, differences, read_runs
-from crossbias.runs.read import FinishedRun
+from crossbias.errors import CrossbiasError
+from crossbias.runs.read import FinishedRun, read_run
 from crossbias.runs.rows import Row, checked_metrics, rows_of
-from crossbias.verify import (
-    WEIGHTS,
-    Cells,
-    Estimate,
-    McNemar,
-    check_same_samples,
-    mcnemar,
-    paired_difference,
-)
+from crossbias.verify import WEIGHTS, Estimate, McNemar
+from crossbias.verify.between_runs import check_same_samples, mcnemar, paired_difference
+
+Folders = str | Path | Sequence[str | Path]  # one run folder or several
 
 _OF_SAMPLES = ("overall", "aligned", "conflicting")  # what McNemar's test is about
 
@@ -108,50 +105,92 @@ def compare(
     rows = rows_of(read, names, attribute)
     baseline = next((row for row in rows if row.runs[0].method == "erm"), rows[0])
     judged_by = attribute or baseline.runs[0].bias
-    pairs = [_Pair(baseline, row, judged_by) for row in rows if row is not baseline]
+    cells, others = baseline.metrics[0].cells, [row for row in rows if row is not baseline]
+    width, judged = len(cells.biases) + 1, baseline.runs[0].judged
+    # The cell of each test sample, (n,); unknown bias, -1, is in the last column.
+    cell = judged.target * width + judged.attribute(judged_by).remainder(width)
+    weights = {name: WEIGHTS[name](cells).flatten() for name in names if name in WEIGHTS}
     return Comparison(
         metrics=names,
         runs=tuple(read),
         rows=tuple(rows),
         baseline=baseline,
-        gains={pair.row.label: pair.gains(names) for pair in pairs},
-        tests={pair.row.label: pair.tests(names) for pair in pairs},
+        gains={row.label: _gains(baseline, row, cell, weights) for row in others},
+        tests={row.label: _tests(baseline, row, cell, weights) for row in others},
         attribute=judged_by,
         notes=tuple(_notes(rows)),
     )
 
 
-class _Pair:
-    """The baseline and another row, answer by answer to the same test samples."""
+def read_runs(folders: Folders, *, split: str | None = None) -> list[FinishedRun]:
+    """Read finished runs of the same data, to be judged by the split or else by the usual one."""
+    several = [folders] if isinstance(folders, str | Path) else folders
+    paths = [Path(folder) for folder in several]
+    if not paths:
+        raise CrossbiasError("a comparison needs at least one run folder, got none")
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise CrossbiasError(f"{path} is named twice; name every run folder once")
+        seen.add(path.resolve())
+    runs = [read_run(path) for path in paths]
+    if split is not None:
+        runs = [run.judged_on(split) for run in runs]
+    for run in runs[1:]:
+        _check_comparable(runs[0], run)
+    return runs
 
-    def __init__(self, baseline: Row, row: Row, attribute: str | None) -> None:
-        self.baseline, self.row = baseline, row
-        self.cells = baseline.metrics[0].cells
-        self.cell = _cell_of_each(baseline.runs[0], self.cells, attribute)
 
-    def gains(self, names: Sequence[str]) -> dict[str, Estimate]:
-        """The difference of each metric that is a weighted mean of cells."""
-        first, second = _share_right(self.baseline), _share_right(self.row)
-        found = {
-            name: paired_difference(
-                first, second, cell=self.cell, weights=WEIGHTS[name](self.cells).flatten()
+def _check_comparable(first: FinishedRun, other: FinishedRun) -> None:
+    """Refuse to compare numbers that were measured on different data."""
+    facts: dict[str, Callable[[FinishedRun], str | None]] = {
+        "data set": lambda run: str(run.config["data"]["name"]),
+        "bias attribute": lambda run: run.bias,
+        "test split": lambda run: run.split,
+        "classes": lambda run: ", ".join(run.test.classes),
+        "bias values": lambda run: ", ".join(run.test.biases),
+        "content hash of the test split": lambda run: run.hash_of(run.split),
+    }
+    for name, fact in facts.items():
+        if fact(first) != fact(other):
+            raise CrossbiasError(
+                f"{first.path} and {other.path} cannot be compared, they differ in {name}: "
+                f"{fact(first)} and {fact(other)}; compare runs of the same data"
             )
-            for name in names
-            if name in WEIGHTS
-        }
-        return {name: gain for name, gain in found.items() if gain.n}
 
-    def tests(self, names: Sequence[str]) -> dict[str, McNemar]:
-        """McNemar's test of each metric that is a mean of samples; it is about two models."""
-        if self.baseline.runs[1:] or self.row.runs[1:]:
-            return {}
-        first, second = _share_right(self.baseline) > 0, _share_right(self.row) > 0
-        found = {}
-        for name in _OF_SAMPLES:
-            counted = WEIGHTS[name](self.cells).flatten()[self.cell] > 0
-            if name in names and counted.any():
-                found[name] = mcnemar(first[counted], second[counted])
-        return found
+
+def differences(runs: Sequence[FinishedRun]) -> list[str]:
+    """What the runs differ in besides method and seed, which may explain their accuracies."""
+    facts: dict[str, Callable[[FinishedRun], Any]] = {
+        "the rule by which the model was chosen": lambda run: run.config["selection"],
+        "the training data": lambda run: run.hash_of("train"),
+        "the network": lambda run: run.config.get("network"),
+        "the training settings": lambda run: {**run.config["train"], "seed": None},
+    }
+    return [name for name, fact in facts.items() if any(fact(run) != fact(runs[0]) for run in runs)]
+
+
+def _gains(
+    baseline: Row, row: Row, cell: Tensor, weights: Mapping[str, Tensor]
+) -> dict[str, Estimate]:
+    """The difference of each metric that is a weighted mean of cells."""
+    first, second = _share_right(baseline), _share_right(row)
+    found = {
+        name: paired_difference(first, second, cell=cell, weights=each)
+        for name, each in weights.items()
+    }
+    return {name: gain for name, gain in found.items() if gain.n}
+
+
+def _tests(
+    baseline: Row, row: Row, cell: Tensor, weights: Mapping[str, Tensor]
+) -> dict[str, McNemar]:
+    """McNemar's test of each metric that is a mean of samples; it is about two models."""
+    if baseline.runs[1:] or row.runs[1:]:
+        return {}
+    first, second = _share_right(baseline) > 0, _share_right(row) > 0
+    counted = {name: weights[name][cell] > 0 for name in _OF_SAMPLES if name in weights}
+    return {n: mcnemar(first[rows], second[rows]) for n, rows in counted.items() if rows.any()}
 
 
 def _share_right(row: Row) -> Tensor:
@@ -160,21 +199,15 @@ def _share_right(row: Row) -> Tensor:
     return torch.stack([(each.answers == each.target).double() for each in parts]).mean(0)
 
 
-def _cell_of_each(run: FinishedRun, cells: Cells, attribute: str | None) -> Tensor:
-    """The cell of each test sample, (n,) int64; unknown bias, -1, is in the last column."""
-    width = len(cells.biases) + 1
-    return run.judged.target * width + run.judged.attribute(attribute).remainder(width)
-
-
 def _notes(rows: Sequence[Row]) -> list[str]:
     notes = []
-    found = differences([run for row in rows for run in row.runs])
-    if found:
+    if found := differences([run for row in rows for run in row.runs]):
         notes.append(
             f"The rows differ in more than method and seed: {', '.join(found)}. "
             f"What looks like an effect of the method may be due to that."
         )
     if len({len(row.runs) for row in rows}) > 1:
         notes.append("The rows are over different numbers of seeds.")
-    warning = rows[0].metrics[0].warning
-    return [*notes, *([f"{warning}."] if warning else [])]
+    if warning := rows[0].metrics[0].warning:
+        notes.append(f"{warning}.")
+    return notes

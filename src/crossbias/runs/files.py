@@ -20,13 +20,8 @@ from crossbias.errors import CrossbiasError
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Replace a file in one step: a reader, or a crash, sees the old content or the new, whole.
 
-    Args:
-        path: The file to write. Its folder must exist.
-        write: Writes the content to the open binary file it is given.
-
-    Raises:
-        CrossbiasError: The file cannot be written, on a full disk for example. An earlier file
-            is as it was, and nothing is left beside it.
+    Where it cannot be written, on a full disk for example, an earlier file is as it was, and
+    nothing is left beside it.
     """
     # In the same folder, because a rename is atomic only within one file system. The name does
     # not grow with the path's, which may already be as long as the file system allows.
@@ -51,22 +46,13 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON, keys in the order given; NaN and infinity are refused.
-
-    Raises:
-        CrossbiasError: The file cannot be written.
-        ValueError: The value holds NaN or infinity, which JSON does not have.
-    """
+    """Write a value as JSON, keys in the order given; ValueError for NaN and infinity."""
     text = json.dumps(value, indent=2, allow_nan=False) + "\n"
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file.
-
-    Raises:
-        CrossbiasError: The file is missing, unreadable, or not JSON.
-    """
+    """The value in a JSON file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -115,11 +101,7 @@ def save_arrays(path: Path, tensors: Mapping[str, Tensor | None]) -> None:
 
 
 def load_arrays(path: Path, build: Callable[[dict[str, Tensor]], _Content]) -> _Content:
-    """What ``build`` makes of the tensors that ``save_arrays`` wrote.
-
-    Raises:
-        CrossbiasError: The file is missing, damaged, or not what ``build`` expects.
-    """
+    """What ``build`` makes of the tensors that ``save_arrays`` wrote; else the file is damaged."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return build({name: torch.from_numpy(arrays[name]) for name in arrays.files})

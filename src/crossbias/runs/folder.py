@@ -76,11 +76,7 @@ class RunFolder:
         write_atomically(self.model, lambda file: file.write(save(tensors)))
 
     def load_model(self) -> dict[str, Tensor]:
-        """The trained network.
-
-        Raises:
-            CrossbiasError: It is missing or damaged.
-        """
+        """The trained network."""
         if not self.model.exists():
             raise CrossbiasError(f"{self.path} has no trained model; train the run again")
         try:
@@ -93,9 +89,7 @@ class RunFolder:
     def save_stage(self, name: str, value: Any) -> None:
         """Store what a stage computed: a tensor, or the whole state of a training.
 
-        Args:
-            name: The stage; slashes in it become folders.
-            value: Tensors in dictionaries and lists.
+        Slashes in the name become folders. The value is tensors in dictionaries and lists.
         """
         path = self._stage(name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,11 +121,7 @@ class RunFolder:
 
 
 def check_finished(path: Path) -> None:
-    """Refuse a run that was stopped before its end.
-
-    Raises:
-        CrossbiasError: The folder has no ``done``.
-    """
+    """Refuse a run that was stopped before its end."""
     if not (path / "done").exists():
         raise CrossbiasError(
             f"the run in {path} is not finished; finish it with: {resume_command(path)}"

@@ -19,6 +19,14 @@ CSV_HEADER: Final = (
     *("baseline", "gain", "gain_low", "gain_high", "p"),
 )
 
+_LATEX: Final = str.maketrans(
+    {
+        **{mark: f"\\{mark}" for mark in "#$%&_{}"},
+        **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+        **{"±": r"$\pm$", "<": r"$<$", ">": r"$>$", "[": "{[}", "]": "{]}"},
+    }
+)
+
 
 def to_csv(comparison: Comparison) -> str:
     """One line for each row and number, as fractions of 1 and in full precision."""
@@ -51,14 +59,11 @@ def to_markdown(comparison: Comparison) -> str:
     parts = []
     for grid in grids_of(comparison):
         rule = ("---",) * len(grid.header)
-        lines = [_markdown_line(line) for line in (grid.header, rule, *grid.rows)]
+        table = (grid.header, rule, *grid.rows)
+        lines = ["| " + " | ".join(map(markdown, line)) + " |" for line in table]
         parts.append("\n".join([f"**{markdown(grid.title)}**", "", *lines]))
     parts.append("\n".join(f"- {markdown(line)}" for line in legend(comparison)))
     return "\n\n".join(parts) + "\n"
-
-
-def _markdown_line(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(map(markdown, cells)) + " |"
 
 
 def to_latex(comparison: Comparison) -> str:
@@ -70,7 +75,8 @@ def to_latex(comparison: Comparison) -> str:
 
 
 def _latex_table(grid: Grid) -> str:
-    header, *rows = (" & ".join(map(_latex, line)) + r" \\" for line in (grid.header, *grid.rows))
+    cells = [[" ".join(text.split()) for text in line] for line in (grid.header, *grid.rows)]
+    header, *rows = (" & ".join(text.translate(_LATEX) for text in line) + r" \\" for line in cells)
     body = [r"\toprule", header, r"\midrule", *rows, r"\bottomrule"]
     begin = rf"\begin{{tabular}}{{l{'c' * (len(grid.header) - 1)}}}"
     return "\n".join([f"% {' '.join(grid.title.split())}", begin, *body, r"\end{tabular}"])
@@ -92,17 +98,6 @@ def _html_table(grid: Grid) -> str:
     caption = f"<caption>{html.escape(grid.title)}</caption>"
     body = "\n".join(rows)
     return f"<table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
-
-
-_LATEX: Final = {
-    **{mark: f"\\{mark}" for mark in "#$%&_{}"},
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
-    **{"±": r"$\pm$", "<": r"$<$", ">": r"$>$", "[": "{[}", "]": "{]}"},
-}
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(mark, mark) for mark in " ".join(text.split()))
 
 
 FORMATS: Final[dict[str, Callable[[Comparison], str]]] = {

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
-from crossbias.parameters import closest
+from crossbias.parameters import unknown
 from crossbias.runs.files import load_torch, read_json
 from crossbias.runs.folder import RunFolder, check_finished
 from crossbias.runs.stored import TrainingLabels, Views, load_labels, load_predictions, load_views
@@ -90,11 +90,7 @@ class FinishedRun:
 
     @property
     def judged(self) -> Predictions:
-        """The answers the run is judged by.
-
-        Raises:
-            CrossbiasError: The run did not store them.
-        """
+        """The answers the run is judged by."""
         if self.split not in self.predictions:
             raise CrossbiasError(
                 f"{self.path} has no predictions for its split {self.split!r}, so it cannot be "
@@ -103,16 +99,9 @@ class FinishedRun:
         return self.predictions[self.split]
 
     def judged_on(self, split: str) -> "FinishedRun":
-        """The same run, judged on another of its splits.
-
-        Raises:
-            CrossbiasError: The run has no metrics for such a split.
-        """
+        """The same run, judged on another of its splits."""
         if split not in self.metrics:
-            raise CrossbiasError(
-                f"{self.path} has no split {split!r}{closest(split, self.metrics)}; "
-                f"it was judged on: {', '.join(self.metrics)}"
-            )
+            raise unknown(f"{self.path} has no split", split, self.metrics, "it was judged on")
         return replace(self, chosen_split=split)
 
     def hash_of(self, split: str) -> str | None:
@@ -127,18 +116,10 @@ class FinishedRun:
         return {name: (title, label) for name, (title, label) in declared.items()}
 
     def stages_of(self, figure: str, count: int) -> list[Tensor] | None:
-        """What the stages computed that the method declared for a figure of the report.
+        """What so many stages computed that the method declared for a figure of the report.
 
-        Args:
-            figure: The kind of figure, a key of ``page.figures`` in ``config.json``.
-            count: How many stages this figure reads.
-
-        Returns:
-            The tensors, in the order in which they are declared; None where the method declares
-            no such figure or the run lacks a stage.
-
-        Raises:
-            CrossbiasError: Another number of stages is declared, or a file is damaged.
+        The figure is a key of ``page.figures`` in ``config.json``. None where the method declares
+        no such figure or the run lacks a stage.
         """
         names = self.config["page"].get("figures", {}).get(figure)
         if names is None:
@@ -193,9 +174,11 @@ def read_run(folder: Path) -> FinishedRun:
         labels=load_labels(files.labels) if files.labels.exists() else None,
     )
     for split, predictions in run.predictions.items():
-        _check_fits(run, split, predictions)
+        if not _fits(predictions, run.metrics.get(split), run.bias):
+            raise _mixed("predictions.npz and metrics.json", run, split)
     for split, views in run.views.items():
-        _check_views(run, split, views)
+        if not _shows(views, run.predictions.get(split)):
+            raise _mixed("views.npz and predictions.npz", run, split)
     return run
 
 
@@ -216,28 +199,26 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _declares_figures(page: Any) -> bool:
-    parts = [page.get(part, {}) for part in ("figures", "curves")] if isinstance(page, dict) else []
-    if not parts or not all(isinstance(part, dict) for part in parts):
+    try:
+        figures, curves = (list(page.get(part, {}).values()) for part in ("figures", "curves"))
+    except AttributeError:
         return False
-    figures, curves = (list(part.values()) for part in parts)
-    lists = [each for each in figures + curves if isinstance(each, list)]
-    texts = all(isinstance(text, str) for each in lists for text in each)
-    return (
-        len(lists) == len(figures + curves) and texts and all(len(curve) == 2 for curve in curves)
-    )
+    lists = all(isinstance(each, list) for each in figures + curves)
+    texts = lists and all(isinstance(text, str) for each in figures + curves for text in each)
+    return texts and all(len(curve) == 2 for curve in curves)
 
 
 def _read_log(path: Path) -> tuple[Epoch, ...]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return tuple(_epoch(json.loads(line)) for line in lines)
+        return tuple(map(_epoch, path.read_text(encoding="utf-8").splitlines()))
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise CrossbiasError(f"{path} is damaged, it is not a training log: {error!r}") from error
 
 
-def _epoch(line: Mapping[str, Any]) -> Epoch:
-    seconds, losses = float(line["seconds"]), dict(line["losses"])
-    return Epoch(line["stage"], line["epoch"], seconds, losses, dict(line["validation"] or {}))
+def _epoch(line: str) -> Epoch:
+    found = json.loads(line)
+    seconds, losses = float(found["seconds"]), dict(found["losses"])
+    return Epoch(found["stage"], found["epoch"], seconds, losses, dict(found["validation"] or {}))
 
 
 def _read_metrics(path: Path) -> dict[str, Metrics]:
@@ -251,35 +232,31 @@ def _read_metrics(path: Path) -> dict[str, Metrics]:
     return metrics
 
 
-def _check_fits(run: FinishedRun, split: str, predictions: Predictions) -> None:
-    """Refuse predictions that are not the ones the metrics were computed from."""
-    metrics, bias = run.metrics.get(split), predictions.attributes.get(run.bias or "")
-    fits = metrics is not None and (
+def _fits(predictions: Predictions, metrics: Metrics | None, bias: str | None) -> bool:
+    """Whether the metrics can have been computed from these predictions."""
+    column = predictions.attributes.get(bias or "")
+    return metrics is not None and (
         tuple(predictions.probabilities.shape) == (metrics.overall.n, len(metrics.classes))
         and _lie_within(predictions.target, 0, len(metrics.classes))
-        and (bias is None or _lie_within(bias, UNKNOWN, len(metrics.biases)))
+        and (column is None or _lie_within(column, UNKNOWN, len(metrics.biases)))
     )
-    if not fits:
-        raise CrossbiasError(
-            f"{run.path}: predictions.npz and metrics.json do not belong together, "
-            f"they differ in split {split!r}; train the run again"
-        )
+
+
+def _shows(views: Views, found: Predictions | None) -> bool:
+    """Whether the views can be of these predictions."""
+    pictures = None if found is None or found.picture_rows is None else len(found.picture_rows)
+    return found is not None and (
+        _lie_within(views.rows, 0, len(found.target))
+        and (views.maps is None or len(views.maps) == pictures)
+    )
 
 
 def _lie_within(numbers: Tensor, low: int, high: int) -> bool:
     return bool(((numbers >= low) & (numbers < high)).all())
 
 
-def _check_views(run: FinishedRun, split: str, views: Views) -> None:
-    """Refuse views that are not of the stored predictions."""
-    found = run.predictions.get(split)
-    pictures = None if found is None or found.picture_rows is None else len(found.picture_rows)
-    fits = found is not None and (
-        _lie_within(views.rows, 0, len(found.target))
-        and (views.maps is None or len(views.maps) == pictures)
+def _mixed(files: str, run: FinishedRun, split: str) -> CrossbiasError:
+    return CrossbiasError(
+        f"{run.path}: {files} do not belong together, "
+        f"they differ in split {split!r}; train the run again"
     )
-    if not fits:
-        raise CrossbiasError(
-            f"{run.path}: views.npz and predictions.npz do not belong together, "
-            f"they differ in split {split!r}; train the run again"
-        )

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from crossbias.errors import CrossbiasError
 from crossbias.formatting import setting
-from crossbias.parameters import closest
+from crossbias.parameters import unknown
 from crossbias.runs.read import FinishedRun
 from crossbias.verify import Estimate, Metrics, over_seeds, protocols
 
@@ -72,17 +72,10 @@ class Row(NamedTuple):
 
 
 def checked_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
-    """The metrics asked for, or the usual ones.
-
-    Raises:
-        CrossbiasError: There is no such metric.
-    """
+    """The metrics asked for, after checking that there are such; else the usual ones."""
     for name in names or ():
         if name not in METRICS:
-            raise CrossbiasError(
-                f"there is no metric {name!r}{closest(name, METRICS)}; "
-                f"there are: {', '.join(METRICS)}"
-            )
+            raise unknown("there is no metric", name, METRICS)
     return tuple(names or USUAL_METRICS)
 
 
@@ -91,14 +84,8 @@ def rows_of(
 ) -> list[Row]:
     """One row for the runs of each recipe, in the order in which they are named.
 
-    Args:
-        runs: Runs of the same data.
-        metrics: The numbers of the row, keys of ``METRICS``.
-        attribute: Judge by another attribute than the runs' own bias.
-
-    Raises:
-        CrossbiasError: A run has no such attribute, or two runs agree in everything including the
-            seed: counting both would pretend to know more.
+    Two runs that agree in everything, including the seed, are refused: counting both would pretend
+    to know more. ``attribute`` is another attribute to judge by than the runs' own bias.
     """
     recipes: dict[str, list[FinishedRun]] = {}
     for run in runs:
@@ -144,10 +131,8 @@ def _metrics_by(run: FinishedRun, attribute: str | None) -> Metrics:
     found = run.test.attributes.get(str(attribute))
     if found is None:
         known = [*filter(None, [run.bias]), *run.test.attributes]
-        raise CrossbiasError(
-            f"{run.path} has no metrics by attribute {attribute!r}"
-            f"{closest(str(attribute), known)}; its attributes are: {', '.join(known) or 'none'}"
-        )
+        lacking = f"{run.path} has no metrics by attribute"
+        raise unknown(lacking, str(attribute), known, "its attributes are")
     return found
 
 

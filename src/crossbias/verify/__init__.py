@@ -1,6 +1,7 @@
 """How good a model is, group by group, with intervals, from its answers alone."""
 
 from crossbias.verify.accuracies import (
+    WEIGHTS,
     aligned,
     by_group,
     class_averaged,
@@ -10,10 +11,16 @@ from crossbias.verify.accuracies import (
     unbiased,
     worst_group,
 )
+from crossbias.verify.between_runs import (
+    McNemar,
+    Spread,
+    check_same_samples,
+    mcnemar,
+    over_seeds,
+    paired_difference,
+)
 from crossbias.verify.calibration import calibration_by_group, calibration_error
-from crossbias.verify.cells import Alignment, Cells
-from crossbias.verify.corruption import mean_corruption_accuracy, mean_over_corrupted_splits
-from crossbias.verify.counts import count
+from crossbias.verify.cells import Alignment, Cells, count
 from crossbias.verify.from_arrays import verify
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.groups import MIN_SAMPLES, Group, small_group_warning, small_groups
@@ -25,12 +32,18 @@ from crossbias.verify.intervals import (
     wilson,
 )
 from crossbias.verify.metrics import Metrics, judged_split
-from crossbias.verify.over_seeds import Spread, over_seeds
-from crossbias.verify.paired import McNemar, check_same_samples, mcnemar, paired_difference
 from crossbias.verify.predictions import Predictions
-from crossbias.verify.protocols import biased, majority, minority, populated, texture_unbiased
-from crossbias.verify.rates import Rates, rates_by_source
-from crossbias.verify.weights import WEIGHTS
+from crossbias.verify.protocols import (
+    Rates,
+    biased,
+    majority,
+    mean_corruption_accuracy,
+    mean_over_corrupted_splits,
+    minority,
+    populated,
+    rates_by_source,
+    texture_unbiased,
+)
 
 __all__ = [
     "MIN_SAMPLES",

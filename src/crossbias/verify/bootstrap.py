@@ -23,16 +23,10 @@ def generator_of(*purpose: str | int) -> np.random.Generator:
 
 
 def resampled(counts: Counts, generator: np.random.Generator) -> Counts:
-    """Splits that might have been drawn instead, as counts.
+    """Splits that might have been drawn instead, as counts, (REPLICATES, strata, categories).
 
-    Args:
-        counts: ``(strata, categories)`` samples of each category in each stratum; no stratum is
-            empty.
-        generator: Source of the draws.
-
-    Returns:
-        ``(REPLICATES, strata, categories)``. Each stratum is drawn anew with its own size, so the
-        cost grows with the number of categories, not of samples.
+    Each stratum of the (strata, categories) counts, none of them empty, is drawn anew with its own
+    size, so the cost grows with the number of categories, not of samples.
 
     >>> draws = resampled(np.array([[5, 0], [30, 70]]), generator_of("example"))
     >>> draws.shape, set(draws[:, 0, 0].tolist()), round(draws[:, 1, 0].mean())
@@ -48,14 +42,8 @@ def stratified_mean(
 
         sum over strata s of weights[s] * mean over the samples of s of their values
 
-    Args:
-        counts: ``(strata, categories)`` samples of each category in each stratum.
-        steps: ``(categories,)`` the value of a sample of each category.
-        weights: ``(strata,)`` weight of each stratum; those without samples count nothing.
-        generator: Source of the draws.
-
-    Returns:
-        The mean; ``n`` is the number of samples in strata with a weight.
+    The counts are (strata, categories), and ``steps`` has the value of each category. Strata
+    without samples count nothing; ``n`` is the number of samples in strata with a weight.
     """
     total = counts.sum(1)
     used = (weights != 0) & (total > 0)
@@ -74,15 +62,8 @@ def stratified_mean(
 def deviations(counts: Counts, generator: np.random.Generator) -> Draws:
     """How far the shares of categories in resampled splits are from the original shares.
 
-    Half a sample is added to every category first. Otherwise a stratum of one sample, or one
-    without an error, would pass as certain.
-
-    Args:
-        counts: As for ``resampled``.
-        generator: Source of the draws.
-
-    Returns:
-        ``(REPLICATES, strata, categories)`` differences of shares.
+    Shapes are those of ``resampled``. Half a sample is added to every category first. Otherwise a
+    stratum of one sample, or one without an error, would pass as certain.
     """
     shares = (counts + 0.5) / (counts + 0.5).sum(1, keepdims=True)
     total = counts.sum(1)
@@ -90,13 +71,13 @@ def deviations(counts: Counts, generator: np.random.Generator) -> Draws:
     return off
 
 
-def percentile(value: float, draws: Draws, n: int, *, confidence: float = 0.95) -> Estimate:
-    """An interval that holds the middle of the draws; for means and their differences."""
-    low, high = np.quantile(draws, _tails(confidence))
+def percentile(value: float, draws: Draws, n: int) -> Estimate:
+    """An interval that holds the middle 95% of the draws, and the value itself."""
+    low, high = np.quantile(draws, [0.025, 0.975])
     return Estimate(value, min(float(low), value), max(float(high), value), n)
 
 
-def within(value: float, distances: Draws, n: int, *, confidence: float = 0.95) -> Estimate:
+def within(value: float, distances: Draws, n: int) -> Estimate:
     """An interval by the distance of resampled splits; for numbers that noise inflates.
 
     The largest of several gaps, or a sum of absolute deviations, is larger in a sample than in
@@ -105,14 +86,10 @@ def within(value: float, distances: Draws, n: int, *, confidence: float = 0.95) 
     d applies f's norm to the difference p - q. So f(sample) is within the usual d of the truth.
     The interval covers at least as often as it states, and exactly as often if the truth is 0.
     """
-    radius = float(np.quantile(distances, confidence))
+    radius = float(np.quantile(distances, 0.95))
     return Estimate(value, max(0.0, value - radius), min(1.0, value + radius), n)
 
 
 def _draw(total: Counts, shares: Draws, generator: np.random.Generator) -> Counts:
     drawn: Counts = generator.multinomial(total, shares, size=(REPLICATES, len(total)))
     return drawn
-
-
-def _tails(confidence: float) -> list[float]:
-    return [(1 - confidence) / 2, (1 + confidence) / 2]

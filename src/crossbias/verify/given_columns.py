@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import first_few
 from crossbias.parameters import closest
 from crossbias.types import UNKNOWN
 
@@ -18,7 +19,6 @@ LARGEST_NUMBER: Final = 99_999
 """Largest number of a class or a value; a larger one is an identifier, which should be text."""
 
 _TOLERANCE: Final = 0.01  # how far from 1 a row of probabilities may sum to: half precision
-_LISTED: Final = 10  # names in a message
 
 
 class LabelColumn(NamedTuple):
@@ -35,11 +35,7 @@ class LabelColumn(NamedTuple):
 
 
 def label_column(what: str, column: Column) -> LabelColumn:
-    """Read a column of whole numbers or of names.
-
-    Args:
-        what: What to call it in messages.
-        column: ``(n,)``; None, NaN, an empty text or -1 where a value is missing.
+    """Read a column of whole numbers or of names; ``what`` is its name in messages.
 
     >>> label_column("attribute 'place'", ["sofa", None, "lawn"])
     LabelColumn(numbers=array([ 1, -1,  0]), names=('lawn', 'sofa'))
@@ -93,12 +89,8 @@ def places_of(
 ) -> list[int]:
     """The place of each name among the known ones.
 
-    Args:
-        names: The names to look up.
-        known: The names there are.
-        what: What holds the names, for the message.
-        kind: What the known names are, for the message.
-        remedy: What to do about a name that is not known.
+    The message about another one says ``what`` holds the names, of which ``kind`` the known ones
+    are, and the remedy.
     """
     places = {name: place for place, name in enumerate(known)}
     found = [str(name) for name in names]
@@ -113,9 +105,7 @@ def places_of(
 
 def listed(names: Iterable[str]) -> str:
     """Names for a message, not too many."""
-    names = list(names)
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
+    return ", ".join(first_few(list(names)))
 
 
 def _cell(what: str, value: Any) -> int | str | None:

@@ -12,8 +12,7 @@ from crossbias import formatting
 from crossbias.errors import CrossbiasError
 from crossbias.verify import accuracies
 from crossbias.verify.calibration import calibration_by_group, calibration_error
-from crossbias.verify.cells import Cells
-from crossbias.verify.counts import count
+from crossbias.verify.cells import Cells, count
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.groups import Group, small_group_warning
 from crossbias.verify.intervals import Estimate
@@ -21,8 +20,7 @@ from crossbias.verify.intervals import Estimate
 MOST_RATES: Final = 200_000
 """Gaps are left out where there are more rates than this: the largest of them would be noise."""
 
-MOST_GROUPS: Final = 500
-"""Calibration by group is left out where there are more groups than this."""
+MOST_GROUPS: Final = 500  # calibration by group is left out where there are more groups than this
 
 _NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
 _RELIABILITY: Final = ("calibration", "demographic_parity", "equalized_odds")
@@ -52,11 +50,11 @@ class Metrics:
             where nobody knows.
         class_averaged: Mean over the classes that have samples, each counting the same.
         calibration: The expected calibration error over all samples; None without probabilities.
-        group_calibration: The same for each group, in the order of ``groups``; empty without
-            probabilities or with too many groups.
         demographic_parity: The demographic-parity gap between bias values; None where only counts
             were kept or there are too many groups.
         equalized_odds: The equalized-odds gap between bias values; None in the same cases.
+        group_calibration: The calibration error of each group, in the order of ``groups``; empty
+            without probabilities or with too many groups.
         attributes: For each attribute of the data that is not the bias, the metrics with respect
             to it, which have no further attributes.
     """
@@ -73,9 +71,9 @@ class Metrics:
     aligned_groups: tuple[tuple[bool, ...], ...]
     class_averaged: Estimate
     calibration: Estimate | None = None
-    group_calibration: tuple[Estimate, ...] = ()
     demographic_parity: Estimate | None = None
     equalized_odds: Estimate | None = None
+    group_calibration: tuple[Estimate, ...] = ()
     attributes: Mapping[str, "Metrics"] = field(default_factory=dict)
 
     @classmethod
@@ -126,14 +124,9 @@ class Metrics:
     def from_counts(
         cls, counts: Tensor, *, alignment: Tensor, classes: Sequence[str], biases: Sequence[str]
     ) -> "Metrics":
-        """The accuracies, from the counts alone.
+        """The accuracies, from counts alone, summed over batches and processes.
 
-        Args:
-            counts: ``(classes, biases + 1, classes)``, summed over batches and processes, as
-                ``crossbias.verify.count`` makes them.
-            alignment: ``(classes, biases)`` bool, true where a bias value goes along with a class.
-            classes: Names of the classes.
-            biases: Names of the bias values; none where there is no bias attribute.
+        Arguments as for ``Cells.from_counts``.
         """
         names = {"classes": classes, "biases": biases}
         return cls.from_cells(Cells.from_counts(counts, alignment=alignment, **names))
@@ -192,37 +185,18 @@ class Metrics:
 
     def summary(self) -> dict[str, float]:
         """The accuracies that exist, as plain numbers by name."""
-        worst = self.worst_group
-        named = {
-            "accuracy": self.overall,
-            **{name: getattr(self, name) for name in _NEED_LABELS},
-            "worst_group": worst and worst.accuracy,
-        }
+        worst = self.worst_group and self.worst_group.accuracy
+        named = {"accuracy": self.overall, **self._by_label(), "worst_group": worst}
         return {name: part.value for name, part in named.items() if part is not None and part.n}
 
     def to_json(self) -> dict[str, Any]:
         """The metrics as a JSON object, null where a number does not exist."""
-        return {
-            "overall": self.overall.to_json(),
-            **self._estimates(_NEED_LABELS),
-            "worst_group": self.worst_group and self.worst_group.to_json(),
-            "per_class": [
-                {"target": name, **accuracy.to_json()}
-                for name, accuracy in zip(self.classes, self.per_class, strict=True)
-            ],
-            "groups": [group.to_json() for group in self.groups],
-            "classes": list(self.classes),
-            "biases": list(self.biases),
-            "aligned_groups": [list(row) for row in self.aligned_groups],
-            "class_averaged": self.class_averaged.to_json(),
-            **self._estimates(_RELIABILITY),
-            "group_calibration": [error.to_json() for error in self.group_calibration],
-            "attributes": {name: each.to_json() for name, each in self.attributes.items()},
-        }
+        of_classes = zip(self.classes, self.per_class, strict=True)
+        per_class = [{"target": name, **accuracy.to_json()} for name, accuracy in of_classes]
+        return {**formatting.as_json(vars(self)), "per_class": per_class}
 
-    def _estimates(self, names: tuple[str, ...]) -> dict[str, Any]:
-        found: dict[str, Estimate | None] = {name: getattr(self, name) for name in names}
-        return {name: estimate and estimate.to_json() for name, estimate in found.items()}
+    def _by_label(self) -> dict[str, Estimate | None]:
+        return {name: getattr(self, name) for name in _NEED_LABELS}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Metrics":
@@ -232,7 +206,7 @@ class Metrics:
             CrossbiasError: The object is not one that ``to_json`` made.
         """
         try:
-            metrics = cls(**_parts(cls, value))
+            metrics = cls(**_parts(value))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CrossbiasError(f"these are not metrics of a split: {error!r}") from error
         rows, columns = len(metrics.classes), len(metrics.biases)
@@ -244,11 +218,10 @@ class Metrics:
 
     def _repr_html_(self) -> str:
         """The accuracies as a small table, which a notebook shows."""
-        worst = self.worst_group
-        named = {"overall": self.overall}
-        named |= {name: getattr(self, name) for name in _NEED_LABELS}
-        if worst is not None:
-            named[f"worst group ({worst.target}, {worst.bias})"] = worst.accuracy
+        named = {"overall": self.overall, **self._by_label()}
+        if self.worst_group is not None:
+            target, bias, accuracy = self.worst_group
+            named[f"worst group ({target}, {bias})"] = accuracy
         rows = [_html_row(name, part) for name, part in named.items() if part is not None]
         titles = "<th></th><th>accuracy</th><th>95% interval</th><th>samples</th>"
         return f"<table><tr>{titles}</tr>{''.join(rows)}</table>"
@@ -271,7 +244,7 @@ def _counted(estimates: Sequence[Estimate]) -> tuple[Tensor, Tensor]:
     return total, torch.tensor(correct, dtype=torch.int64)
 
 
-def _parts(kind: type[Metrics], value: Mapping[str, Any]) -> dict[str, Any]:
+def _parts(value: Mapping[str, Any]) -> dict[str, Any]:
     """The constructor's arguments, from what ``Metrics.to_json`` made."""
     optional = {name: value[name] for name in (*_NEED_LABELS, *_RELIABILITY)}
     worst = value["worst_group"]
@@ -286,7 +259,7 @@ def _parts(kind: type[Metrics], value: Mapping[str, Any]) -> dict[str, Any]:
         "aligned_groups": tuple(map(tuple, value["aligned_groups"])),
         "class_averaged": Estimate.from_json(value["class_averaged"]),
         "group_calibration": tuple(map(Estimate.from_json, value["group_calibration"])),
-        "attributes": {n: kind.from_json(part) for n, part in value["attributes"].items()},
+        "attributes": {n: Metrics.from_json(part) for n, part in value["attributes"].items()},
     }
 
 

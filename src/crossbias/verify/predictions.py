@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from crossbias.errors import CrossbiasError
-from crossbias.parameters import closest
+from crossbias.parameters import unknown
 from crossbias.types import UNKNOWN
 from crossbias.verify.cells import Cells
 from crossbias.verify.metrics import Metrics
@@ -66,9 +65,6 @@ class Predictions:
                 where nobody knows.
             classes: Names of the classes.
             values: Names of the attribute's values; none where ``bias`` is None.
-
-        Raises:
-            CrossbiasError: There is no such attribute.
         """
         return Metrics.from_answers(
             *(self.target, self.attribute(bias), self.answers),
@@ -85,16 +81,10 @@ class Predictions:
         )  # fmt: skip
 
     def attribute(self, name: str | None) -> Tensor:
-        """One attribute of every sample, (n,); ``UNKNOWN`` where not known, or for None.
-
-        Raises:
-            CrossbiasError: There is no such attribute.
-        """
+        """One attribute of every sample, (n,); ``UNKNOWN`` where not known, or for None."""
         if name is None:
             return torch.full_like(self.target, UNKNOWN)
         if name not in self.attributes:
-            raise CrossbiasError(
-                f"the predictions have no attribute {name!r}{closest(name, self.attributes)}; "
-                f"their attributes are: {', '.join(self.attributes) or 'none'}"
-            )
+            lacking = "the predictions have no attribute"
+            raise unknown(lacking, name, self.attributes, "their attributes are")
         return self.attributes[name]

@@ -1,12 +1,24 @@
 """The accuracies in the papers' tables, as each paper defines them."""
 
-from collections.abc import Sequence
-from typing import Final, Literal
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+import torch
+from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.types import UNKNOWN
 from crossbias.verify.accuracies import aligned, conflicting, mean_accuracy
 from crossbias.verify.cells import Cells
-from crossbias.verify.intervals import NO_SAMPLES, Estimate, mean_of_dependent
+from crossbias.verify.intervals import (
+    NO_SAMPLES,
+    Estimate,
+    mean_of_dependent,
+    mean_of_groups,
+    wilson,
+)
+from crossbias.verify.predictions import Predictions
 
 POPULATION: Final = {"paper": 11, "released": 10}
 """Smallest (class, cluster) cell that ReBias counts, in samples; the paper says more than 10."""
@@ -62,3 +74,97 @@ def texture_unbiased(
     if not all(mean.n for mean in means):
         return NO_SAMPLES
     return mean_of_dependent(means)._replace(n=min(mean.n for mean in means))
+
+
+def mean_corruption_accuracy(
+    predictions: Predictions, *, corruption: str = "corruption", severity: str = "severity"
+) -> Estimate:
+    """The mean over corruptions of the mean over their severities (Hendrycks & Dietterich 2019).
+
+    This is the accuracy that ReBias reports: one minus the corruption error, which is not
+    divided by AlexNet's.
+
+    Args:
+        predictions: The answers to all copies. Samples whose corruption or severity is
+            ``UNKNOWN``, such as clean ones, are left out.
+        corruption: The attribute that names the corruption of a sample.
+        severity: The attribute that gives its severity.
+
+    Returns:
+        The mean. Its limits are the means of the limits of all (corruption, severity) cells,
+        which are valid although the copies show the same pictures.
+
+    Raises:
+        CrossbiasError: There is no such attribute.
+    """
+    kind, level = predictions.attribute(corruption), predictions.attribute(severity)
+    right = predictions.answers == predictions.target
+    known = (kind != UNKNOWN) & (level != UNKNOWN)
+    return mean_of_dependent(
+        [_over_severities(right[rows], level[rows]) for rows in _rows_of_each(kind, known)]
+    )
+
+
+def mean_over_corrupted_splits(overall: Mapping[str, Estimate]) -> Estimate:
+    """The same mean where each corruption and severity is a split ``test-c-CORRUPTION-SEVERITY``.
+
+    Args:
+        overall: The accuracy on each split; splits with other names are left out.
+
+    Returns:
+        The mean over corruptions of the mean over severities; ``NO_SAMPLES`` without such splits.
+
+    >>> fog = {f"test-c-fog-{severity}": wilson(9 - severity, 10) for severity in (1, 2)}
+    >>> round(mean_over_corrupted_splits(fog | {"test-c-snow-1": wilson(3, 10)}).value, 3)
+    0.525
+    """
+    severities: dict[str, list[Estimate]] = {}
+    for split, accuracy in overall.items():
+        if found := re.fullmatch(r"test-c-(.+)-\d+", split):
+            severities.setdefault(found[1], []).append(accuracy)
+    return mean_of_dependent([mean_of_dependent(each) for each in severities.values()])
+
+
+class Rates(NamedTuple):
+    """How well a model does on the samples of one source, as in EnD's Table 5."""
+
+    source: str
+    true_positive: Estimate  # share of the positive samples that are found: sensitivity
+    true_negative: Estimate  # share of the negative samples that are cleared: specificity
+    balanced: Estimate  # the mean of the two; NO_SAMPLES if the source lacks one of the classes
+
+
+def rates_by_source(cells: Cells, *, positive: int = 1) -> tuple[Rates, ...]:
+    """The rates of each bias value, such as the hospital an X-ray comes from.
+
+    A model that answers by the source has a high true positive rate where most samples are
+    positive, and a high true negative rate where most are negative.
+
+    Args:
+        cells: The cells of two classes.
+        positive: The class number that counts as positive.
+
+    Raises:
+        CrossbiasError: There are not two classes, or ``positive`` is neither.
+    """
+    if len(cells.classes) != 2 or positive not in (0, 1):
+        raise CrossbiasError(
+            f"true positive rates need two classes and positive 0 or 1, got the classes "
+            f"{', '.join(cells.classes)} and positive {positive}; "
+            f"for more classes use class_averaged"
+        )
+    rows, found = [positive, 1 - positive], []
+    for column, source in enumerate(cells.biases):
+        correct, total = cells.correct[rows, column].tolist(), cells.total[rows, column].tolist()
+        balanced = mean_of_groups(correct, total) if all(total) else NO_SAMPLES
+        found.append(Rates(source, *map(wilson, correct, total), balanced))
+    return tuple(found)
+
+
+def _over_severities(right: Tensor, level: Tensor) -> Estimate:
+    cells = [right[rows] for rows in _rows_of_each(level, torch.ones_like(right))]
+    return mean_of_dependent([wilson(int(cell.sum()), len(cell)) for cell in cells])
+
+
+def _rows_of_each(numbers: Tensor, wanted: Tensor) -> list[Tensor]:
+    return [(numbers == number) & wanted for number in sorted(set(numbers[wanted].tolist()))]

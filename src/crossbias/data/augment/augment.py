@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from crossbias.data.augment.color import grey, jitter
 from crossbias.data.augment.geometry import crop, flip, random_resized_crop, rotate
 from crossbias.errors import CrossbiasError
-from crossbias.parameters import closest, convert, parameters_of
+from crossbias.parameters import convert, parameters_of, unknown
 
 Augmentation = Callable[[Tensor, Generator], Tensor]
 """Maps images (B, C, H, W) in [0, 1] to images; all draws come from the (CPU) generator."""
@@ -31,10 +31,8 @@ _SPEC = re.compile(r"\s*([a-z-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 def augmentation(specs: tuple[str, ...], *, size: int = 0) -> Augmentation:
     """Combine named augmentations, applied one after the other.
 
-    Args:
-        specs: Names of augmentations. Numbers in parentheses, by position or as ``name=number``,
-            replace the defaults.
-        size: Side of the square to which cropping augmentations cut; 0 keeps the images' shape.
+    Numbers in parentheses, by position or as ``name=number``, replace the defaults. ``size`` is the
+    side of the square to which cropping augmentations cut; 0 keeps the images' shape.
 
     >>> augment = augmentation(("flip", "crop(2)", "jitter(hue=0.1)"))
     """
@@ -52,10 +50,8 @@ def _step(spec: str, size: int) -> Augmentation:
     match = _SPEC.fullmatch(spec)
     name = match[1] if match else spec
     if match is None or name not in AUGMENTATIONS:
-        raise CrossbiasError(
-            f"there is no augmentation {name!r}{closest(name, AUGMENTATIONS)}; "
-            f"there are: {', '.join(AUGMENTATIONS)}; numbers go in parentheses, as in crop(4)"
-        )
+        numbers = "; numbers go in parentheses, as in crop(4)"
+        raise unknown("there is no augmentation", name, AUGMENTATIONS, more=numbers)
     options = _options(spec, name, match[2] or "")
     if "size" in parameters_of(AUGMENTATIONS[name]):
         options["size"] = size

@@ -93,13 +93,7 @@ def resized_crop_boxes(
 
 
 def cut_out(images: Tensor, boxes: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Cut out parts of images and resize them.
-
-    Args:
-        images: ``(B, C, H, W)``.
-        boxes: ``(B, 4)`` top, left, height and width in pixels.
-        shape: Height and width of the result.
-    """
+    """Cut out the boxes (B, 4), top, left, height and width, of images and resize them."""
     top, left, tall, wide = boxes.to(images.dtype).unbind(1)
     rows = _places(shape[0], top, tall, images.shape[2])
     columns = _places(shape[1], left, wide, images.shape[3])
@@ -108,12 +102,7 @@ def cut_out(images: Tensor, boxes: Tensor, shape: tuple[int, int]) -> Tensor:
 
 
 def turn(images: Tensor, angles: Tensor) -> Tensor:
-    """Rotate images counter-clockwise around their middle; bilinear, zero outside.
-
-    Args:
-        images: ``(B, C, H, W)``.
-        angles: ``(B,)`` angles in radians.
-    """
+    """Rotate images counter-clockwise by angles (B,) around their middle; zero outside."""
     height, width = images.shape[2:]
     cosine, sine, zero = angles.cos(), angles.sin(), torch.zeros_like(angles)
     # Maps the result to the image, in coordinates from -1 to 1 along each side.

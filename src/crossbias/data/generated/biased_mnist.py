@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 
@@ -14,8 +14,7 @@ from crossbias.data.generated.originals import Original
 from crossbias.parameters import Fraction, Interval
 from crossbias.seeds import generator_for
 
-VALIDATION = 0.3
-"""Fraction of the training digits on which EnD validates."""
+VALIDATION = 0.3  # fraction of the training digits on which EnD validates
 
 CONFLICTING = {0.999: 63, 0.997: 184, 0.995: 305, 0.99: 606}
 """Number of conflicting training images for each rho of the papers."""
@@ -41,17 +40,10 @@ class BiasedMNIST(DigitSource):
             EnD: 30% of the same digits, colored anew.
     """
 
-    name: ClassVar[str] = "biased-mnist"
-    summary: ClassVar[str] = "MNIST digits on colored backgrounds (ReBias, EnD)"
-    splits: ClassVar[tuple[str, ...]] = (
-        "train",
-        "validation",
-        "test",
-        "test-biased",
-        "test-train-rho",
-        "test-rho0",
-    )
-    network: ClassVar[str] = "convnet"
+    name = "biased-mnist"
+    summary = "MNIST digits on colored backgrounds (ReBias, EnD)"
+    splits = ("train", "validation", "test", "test-biased", "test-train-rho", "test-rho0")
+    network = "convnet"
 
     rho: Fraction = 0.997
     confusing: Annotated[int, Interval(1, 9)] = 9
@@ -66,18 +58,17 @@ class BiasedMNIST(DigitSource):
             return {"images": 10_000}
         if split != "train" or self.held_out:
             return {}
-        counts = {"images": 60_000}
-        if self.rho in CONFLICTING:
-            counts["conflicting"] = CONFLICTING[self.rho]
-        return counts
+        known = self.rho in CONFLICTING
+        return {"images": 60_000} | ({"conflicting": CONFLICTING[self.rho]} if known else {})
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Color one split."""
         digits, targets = self._originals(split, root, seed)
+        fixed = {"validation": self.validation_rho, "test": 0.1, "test-biased": 1, "test-rho0": 0}
         biases = chunked_values(
             targets,
             values=len(REBIAS),
-            rho=self._rho(split),
+            rho=fixed.get(split, self.rho),
             confusing=self.confusing,
             generator=generator_for(seed, self.name, split, "color"),
         )
@@ -91,10 +82,6 @@ class BiasedMNIST(DigitSource):
             mean=(0.5,) * 3,
             std=(0.5,) * 3,
         )
-
-    def _rho(self, split: str) -> float:
-        fixed = {"validation": self.validation_rho, "test": 0.1, "test-biased": 1, "test-rho0": 0}
-        return fixed.get(split, self.rho)
 
     def _originals(self, split: str, root: Path | None, seed: int) -> Original:
         """The digits of a split, in the order of the files."""

@@ -3,15 +3,15 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from crossbias.data.assignment import biased_values, normal
+from crossbias.data.assignment import normal
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.generated.coloring import LFF, PGD, color_foreground, colors
-from crossbias.data.generated.digit_source import AUGMENT, DigitSource, pgd_counts, rho_of
+from crossbias.data.generated.digit_source import AUGMENT, PGDSource
 from crossbias.parameters import Fraction, NonNegative
 from crossbias.seeds import generator_for
 from crossbias.types import UNKNOWN
@@ -20,7 +20,7 @@ RANDOM = "test-random-color"
 
 
 @dataclass(kw_only=True)
-class ColoredMNIST(DigitSource):
+class ColoredMNIST(PGDSource):
     """MNIST digits in ten colors, with a little noise on the color of each image.
 
     Exactly floor(n * rho + 1/2) of the n images of a class have the color of that class. The
@@ -41,39 +41,25 @@ class ColoredMNIST(DigitSource):
             severities 1 to 5 are a difficulty of .05, .02, .01, .005 and .002 with ``released``.
     """
 
-    name: ClassVar[str] = "colored-mnist"
-    summary: ClassVar[str] = "colored MNIST digits (PGD); LfF's colors on demand"
-    splits: ClassVar[tuple[str, ...]] = (
-        "train",
-        "validation",
-        "test",
-        "test-majority",
-        "test-minority",
-        RANDOM,
-    )
-    network: ClassVar[str] = "simple-convnet-1"
+    name = "colored-mnist"
+    summary = "colored MNIST digits (PGD); LfF's colors on demand"
+    splits = (*PGDSource.splits, RANDOM)
 
     rho: Fraction = 0.99
     difficulty: NonNegative = 0.0001
     variant: Literal["paper", "released"] = "released"
     palette: Literal["pgd", "lff"] = "pgd"
 
-    def published(self, split: str) -> dict[str, int]:
-        """Sizes of the splits."""
-        return pgd_counts(split)
-
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Color one split."""
-        digits, targets = self.pgd_split("mnist", split, root)
+        digits, targets = self.originals("mnist", split, root)
         generator = generator_for(seed, self.name, split, "color")
         palette = PGD if self.palette == "pgd" else LFF
         if split == RANDOM:
             biases = torch.full_like(targets, UNKNOWN)
             shades = torch.rand(len(targets), 3, dtype=torch.float64, generator=generator)
         else:
-            biases = biased_values(
-                targets, values=len(palette), rho=rho_of(split, self.rho), generator=generator
-            )
+            biases = self.biases(split, targets, generator)
             noise = normal(len(targets), 3, generator=generator_for(seed, self.name, split))
             shades = self._shades(colors(palette)[biases] / 255.0, noise)
         images = color_foreground(digits, shades)

@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from crossbias.data.assignment import biased_values
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.generated.originals import Collection, Original, Part, load_original
 from crossbias.data.source import Source, once
+
+_PGD_SPLITS: tuple[str, ...] = ("train", "validation", "test", "test-majority", "test-minority")
 
 CLASSES = tuple(str(digit) for digit in range(10))
 
@@ -17,25 +21,12 @@ AUGMENT = ("random-resized-crop(0.9,1.1)", "jitter(hue=0.05,saturation=0.05)", "
 
 
 class DigitSource(Source):
-    """A data set made of MNIST's digits, in which digit k is aligned with value k of the bias."""
+    """A data set made of digits, in which digit k is aligned with value k of the bias."""
 
     @once
     def original(self, collection: Collection, part: Part, root: Path | None) -> Original:
         """One part of a collection; its files are read and hashed once."""
         return load_original(collection, part, root=root)
-
-    def pgd_split(self, collection: Collection, split: str, root: Path | None) -> Original:
-        """The originals of a split as PGD cuts them.
-
-        The first 90% of the training part are ``train`` and the last 10% ``validation``. Every
-        other split is the test part.
-        """
-        if split not in ("train", "validation"):
-            return self.original(collection, "t10k", root)
-        images, labels = self.original(collection, "train", root)
-        first = len(labels) * 9 // 10
-        rows = slice(first) if split == "train" else slice(first, None)
-        return Original(images[rows], labels[rows])
 
     def assembled(
         self,
@@ -46,11 +37,9 @@ class DigitSource(Source):
         *,
         bias: str,
         values: Sequence[str],
-        augment: tuple[str, ...] = (),
-        mean: tuple[float, ...] = (0.0,),
-        std: tuple[float, ...] = (1.0,),
+        **description: Any,
     ) -> BiasedDataset:
-        """Images, digits and bias values as one data set."""
+        """Images, digits and bias values as one data set, described by arguments of its class."""
         return BiasedDataset(
             inputs=images,
             targets=targets,
@@ -61,17 +50,32 @@ class DigitSource(Source):
             classes=CLASSES,
             values={bias: tuple(values)},
             alignments={bias: torch.eye(len(CLASSES), dtype=torch.bool)},
-            augment=augment,
-            mean=mean,
-            std=std,
+            **description,
         )
 
 
-def rho_of(split: str, rho: float) -> float:
-    """The fraction of each class that is aligned in a split of PGD's data sets."""
-    return {"test": 1 / len(CLASSES), "test-majority": 1.0, "test-minority": 0.0}.get(split, rho)
+class PGDSource(DigitSource):
+    """A data set of PGD: the last 10% of the training digits are ``validation``."""
 
+    splits = _PGD_SPLITS
+    network = "simple-convnet-1"
+    rho: float
 
-def pgd_counts(split: str) -> dict[str, int]:
-    """Sizes of the splits of PGD's data sets."""
-    return {"images": {"train": 54_000, "validation": 6_000}.get(split, 10_000)}
+    def published(self, split: str) -> dict[str, int]:
+        """Sizes of the splits."""
+        return {"images": {"train": 54_000, "validation": 6_000}.get(split, 10_000)}
+
+    def originals(self, collection: Collection, split: str, root: Path | None) -> Original:
+        """The originals of a split; every test split has all of the test part."""
+        if split not in ("train", "validation"):
+            return self.original(collection, "t10k", root)
+        images, labels = self.original(collection, "train", root)
+        first = len(labels) * 9 // 10
+        rows = slice(first) if split == "train" else slice(first, None)
+        return Original(images[rows], labels[rows])
+
+    def biases(self, split: str, targets: Tensor, generator: torch.Generator) -> Tensor:
+        """The bias value of each digit of a split, (n,)."""
+        fixed = {"test": 1 / len(CLASSES), "test-majority": 1.0, "test-minority": 0.0}
+        rho = fixed.get(split, self.rho)
+        return biased_values(targets, values=len(CLASSES), rho=rho, generator=generator)

@@ -11,23 +11,13 @@ from typing import Final
 
 from crossbias.data.extras import check_installed
 
-TIMEOUT: Final = 5.0
-"""Seconds to wait for an answer before the next address is tried."""
+TIMEOUT: Final = 5.0  # seconds to wait for an answer before the next address is tried
 
 
 def download(collection: str, files: Sequence[str], folder: Path) -> str | None:
-    """Download files into a folder, each whole or not at all.
+    """Download files of ``mnist`` or ``fashion-mnist`` into a folder, each whole or not at all.
 
-    Args:
-        collection: ``mnist`` or ``fashion-mnist``.
-        files: Names of the files, ending in ``.gz``.
-        folder: Where to put them; it is created if its parent exists.
-
-    Returns:
-        What went wrong, or None if nothing did.
-
-    Raises:
-        CrossbiasError: torchvision, which knows the addresses, is not installed.
+    The folder is created if its parent exists. Returns what went wrong, or None if nothing did.
     """
     if not os.access(folder.parent, os.W_OK):
         return f"{folder.parent} is not a folder that can be written to"

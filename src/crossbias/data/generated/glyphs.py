@@ -3,15 +3,15 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 import torch
 from torch import Tensor
 
 from crossbias.data.assignment import biased_values, shuffled
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.generated.digit_source import DigitSource
 from crossbias.data.generated.strokes import CHUNK, draw
-from crossbias.data.source import Source
 from crossbias.parameters import Count, Fraction, Interval
 from crossbias.seeds import generator_for
 
@@ -32,14 +32,13 @@ COLORS: Final = {
 WHITE: Final = (255, 255, 255)
 GREY: Final = (32, 32, 32)
 
-NOISE: Final = 16
-"""Largest change of a pixel by noise; too small to turn one color into another."""
+NOISE: Final = 16  # largest change of a pixel by noise; too small to turn one color into another
 
 ColoredPart = Literal["background", "foreground", "corner"]
 
 
 @dataclass(kw_only=True)
-class Glyphs(Source):
+class Glyphs(DigitSource):
     """Handwritten-looking digits whose color is associated with the class.
 
     Class k is aligned with color k. Exactly floor(n * rho + 1/2) of the n images of a class have
@@ -61,10 +60,10 @@ class Glyphs(Source):
             ``corner`` of a white digit on dark gray.
     """
 
-    name: ClassVar[str] = "glyphs"
-    summary: ClassVar[str] = "drawn digits with a colored background, stroke or corner; no download"
-    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test", "test-biased")
-    network: ClassVar[str] = "simple-convnet-1"
+    name = "glyphs"
+    summary = "drawn digits with a colored background, stroke or corner; no download"
+    splits = ("train", "validation", "test", "test-biased")
+    network = "simple-convnet-1"
 
     size: Count = 10_000
     test_size: Count = 2_000
@@ -83,18 +82,10 @@ class Glyphs(Source):
         rho = 1 / len(COLORS) if split == "test" else self.rho
         biases = biased_values(targets, values=len(COLORS), rho=rho, generator=color)
         ink = draw(targets, image_size=self.image_size, generator=strokes)
-        return BiasedDataset(
-            inputs=_painted(ink, biases, self.bias, noise),
-            targets=targets,
-            attributes={self.bias: biases},
-            bias=self.bias,
-            name=self.name,
-            split=split,
-            classes=tuple(str(digit) for digit in range(10)),
-            values={self.bias: tuple(COLORS)},
-            alignments={self.bias: torch.eye(10, dtype=torch.bool)},
-            mean=(0.5,) * 3,
-            std=(0.5,) * 3,
+        images = _painted(ink, biases, self.bias, noise)
+        normalization = {"mean": (0.5,) * 3, "std": (0.5,) * 3}
+        return self.assembled(
+            split, images, targets, biases, bias=self.bias, values=tuple(COLORS), **normalization
         )
 
 

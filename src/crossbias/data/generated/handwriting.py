@@ -61,8 +61,7 @@ more points is a smooth curve through them, closed if it ends where it began. St
 the same point stay joined there, however the point is moved.
 """
 
-PIECES: Final = 4
-"""Number of straight pieces that approximate each span of a curve."""
+PIECES: Final = 4  # number of straight pieces that approximate each span of a curve
 
 Point = tuple[float, float]
 Mixture = dict[Point, float]  # a place on a curve, as weights of the points of the stroke

@@ -63,14 +63,8 @@ class Original(NamedTuple):
 def load_original(collection: Collection, part: Part, *, root: Path | None) -> Original:
     """Read the training (``train``) or test (``t10k``) part of a collection.
 
-    Args:
-        collection: Name of the collection, and of its folder in ``root``.
-        part: Name of the part, as in the names of its files.
-        root: The folder of all data. Missing files are downloaded into it if it can be written to
-            and there is a network.
-
-    Raises:
-        CrossbiasError: Files are missing and cannot be downloaded, or are not the originals.
+    Files that are missing in its folder in ``root``, the folder of all data, are downloaded there
+    if it can be written to and there is a network.
     """
     if root is None:
         raise CrossbiasError(
@@ -105,14 +99,9 @@ def _fetch(collection: Collection, folder: Path) -> None:
 
 
 def read_idx(path: Path, *, sha256: str) -> Tensor:
-    """Read an idx file as a uint8 tensor of the shape in its header.
+    """Read an idx file, gzipped or not, as a uint8 tensor of the shape in its header.
 
-    Args:
-        path: The file; it is unpacked if its name ends in ``.gz``.
-        sha256: Expected hash of the unpacked content.
-
-    Raises:
-        CrossbiasError: The file cannot be read, is truncated or damaged, or has another hash.
+    The hash is that of the unpacked content.
     """
     content = _content(path)
     found = hashlib.sha256(content).hexdigest()

@@ -38,16 +38,7 @@ class Hand(NamedTuple):
 
 
 def draw(digits: Tensor, *, image_size: int, generator: torch.Generator) -> Tensor:
-    """Draw every digit in its own handwriting.
-
-    Args:
-        digits: ``(n,)`` int64 from 0 to 9.
-        image_size: Height and width of the images in pixels.
-        generator: Source of all random numbers.
-
-    Returns:
-        ``(n, image_size, image_size)`` uint8: the ink, from 0 (none) to 255.
-    """
+    """Draw every digit (n,) in its own handwriting, (n, image_size, image_size) uint8 ink."""
     hand = _hand(digits, generator)
     order = hand.way.argsort(stable=True)
     hand = Hand(*(parameter[order] for parameter in hand))
@@ -121,17 +112,11 @@ def _place(pieces: Tensor, hand: Hand) -> Tensor:
 
 
 def ink(pieces: Tensor, radius: Tensor, *, image_size: int) -> Tensor:
-    """Draw strokes with a round pen.
+    """Draw strokes with a round pen of radius (n, 1) pixels, (n, image_size, image_size) uint8.
 
-    Args:
-        pieces: ``(n, P, 2, 2)`` start and end, x and y, of straight pieces, in pixels. None may
-            have length 0.
-        radius: ``(n, 1)`` half the thickness of the stroke, in pixels.
-        image_size: Height and width of the images in pixels.
-
-    Returns:
-        ``(n, image_size, image_size)`` uint8: 255 from half a pixel inside the edge of the stroke,
-        0 from half a pixel outside.
+    The pieces (n, P, 2, 2) are straight, in pixels, each with start and end, x and y; none may have
+    length 0. Ink is 255 from half a pixel inside the edge of the stroke, 0 from half a pixel
+    outside.
     """
     inner, outer = ((radius + side).square().float().unsqueeze(2) for side in (-0.5, 0.5))
     amount = (outer - _squared_distance(pieces, image_size)) / (outer - inner)
@@ -155,12 +140,10 @@ def _frames(pieces: Tensor, image_size: int) -> tuple[Tensor, ...]:
     """Positions of the pixels relative to the middle of each piece, along it and across it.
 
     Each position is the sum of a part for the pixel's column and one for its row. All lengths are
-    multiplied by the length of the piece, which avoids a square root.
-
-    Returns:
-        The parts of the position along the piece by column (n, P, 1, S) and by row (n, P, S, 1),
-        the same two for the position across it, half the length of the piece (n, P, 1, 1), and
-        the factor that removes the multiplication from a squared distance.
+    multiplied by the length of the piece, which avoids a square root. The result has the parts of
+    the position along the piece by column (n, P, 1, S) and by row (n, P, S, 1), the same two for
+    the position across it, half the length of the piece (n, P, 1, 1), and the factor that removes
+    the multiplication from a squared distance.
     """
     start, end = pieces.unbind(2)  # (n, P, 2) each
     span_x, span_y = (end - start).float().unsqueeze(3).chunk(2, 2)  # (n, P, 1, 1) each

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 import torch
 from torch import Generator, Tensor
@@ -38,10 +38,10 @@ class Toy2d(Source):
             right on 99.2% of the points.
     """
 
-    name: ClassVar[str] = "toy-2d"
-    summary: ClassVar[str] = "points (bias, signal) in the plane, perfectly biased; no download"
-    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test", "test-biased")
-    network: ClassVar[str] = "mlp"
+    name = "toy-2d"
+    summary = "points (bias, signal) in the plane, perfectly biased; no download"
+    splits = ("train", "validation", "test", "test-biased")
+    network = "mlp"
 
     size: Count = 1_500
     test_size: Count = 1_800

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
 import torch
 from torch import Tensor
 
-from crossbias.data.assignment import below, biased_values
+from crossbias.data.assignment import below
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.generated.digit_source import AUGMENT, DigitSource, pgd_counts, rho_of
+from crossbias.data.generated.digit_source import AUGMENT, PGDSource
 from crossbias.data.generated.originals import Original
 from crossbias.parameters import Fraction, Interval
 from crossbias.seeds import generator_for
@@ -30,7 +30,7 @@ SIDE: Final = 28
 
 
 @dataclass(kw_only=True)
-class WatermarkedMNIST(DigitSource):
+class WatermarkedMNIST(PGDSource):
     """MNIST digits with a Fashion-MNIST object beside them, on a canvas of 56 x 56.
 
     The object is on the left, a random number of pixels below the top edge. The digit is on the
@@ -45,35 +45,21 @@ class WatermarkedMNIST(DigitSource):
         offset: Largest distance from the edges in pixels, the paper's alpha: 8 or 16.
     """
 
-    name: ClassVar[str] = "watermarked-mnist"
-    summary: ClassVar[str] = "MNIST digits beside a Fashion-MNIST object (PGD)"
-    splits: ClassVar[tuple[str, ...]] = (
-        "train",
-        "validation",
-        "test",
-        "test-majority",
-        "test-minority",
-    )
-    network: ClassVar[str] = "simple-convnet-1"
+    name = "watermarked-mnist"
+    summary = "MNIST digits beside a Fashion-MNIST object (PGD)"
 
     rho: Fraction = 0.99
     offset: Annotated[int, Interval(0, SIDE)] = 8
 
-    def published(self, split: str) -> dict[str, int]:
-        """Sizes of the splits."""
-        return pgd_counts(split)
-
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Put digits and objects on the canvas."""
-        digits, targets = self.pgd_split("mnist", split, root)
-        objects = self.pgd_split("fashion-mnist", split, root)
+        digits, targets = self.originals("mnist", split, root)
+        objects = self.originals("fashion-mnist", split, root)
         classes, choice, place = (
             generator_for(seed, self.name, split, purpose)
             for purpose in ("class", "choice", "place")
         )
-        biases = biased_values(
-            targets, values=len(OBJECTS), rho=rho_of(split, self.rho), generator=classes
-        )
+        biases = self.biases(split, targets, classes)
         down, up = below(self.offset + 1, 2, len(targets), generator=place)
         canvas = torch.zeros(len(targets), 1, 2 * SIDE, 2 * SIDE, dtype=torch.uint8)
         _put(_chosen(objects, biases, choice), canvas[:, 0, :, :SIDE], top=down)

@@ -33,16 +33,8 @@ def cached(
 ) -> tuple[Tensor, str]:
     """The decoded items as one array from the cache; missing ones are decoded first.
 
-    Args:
-        items: The encoded images, at least one.
-        decode: Decodes one of them.
-        kind: Name of what ``decode`` does; only arrays of the same kind share rows.
-        shape: Shape of one row.
-        cache: Folder of the cache, see ``cache_folder``.
-        progress: Receives progress reports.
-
-    Returns:
-        ``(n, *shape)`` uint8, memory-mapped and read-only, and its digest.
+    The array is (n, *shape) uint8, memory-mapped and read-only; it comes with its digest. ``kind``
+    names what ``decode`` does: only arrays of the same kind share rows.
     """
     if not items:
         raise CrossbiasError("there are no images to read; name at least one")

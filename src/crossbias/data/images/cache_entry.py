@@ -23,8 +23,7 @@ from crossbias.data.memory_maps import mapped
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import read_json, write_json
 
-FORMAT: Final = 1
-"""Version of the files; arrays with another version are ignored."""
+FORMAT: Final = 1  # version of the files; arrays with another version are ignored
 
 _HASH = hashlib.sha256().digest_size
 _RECORD = 3 * _HASH
@@ -48,17 +47,11 @@ class RowRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """One array of the cache.
+    """One array of the cache."""
 
-    Args:
-        folder: Folder of its files.
-        identities: For each row, the SHA-256 of the identity of its image.
-        shape: Shape of one row.
-    """
-
-    folder: Path
-    identities: Sequence[bytes]
-    shape: tuple[int, ...]
+    folder: Path  # of its files
+    identities: Sequence[bytes]  # for each row, the SHA-256 of the identity of its image
+    shape: tuple[int, ...]  # of one row
 
     @classmethod
     def of(cls, kind: Path, identities: Sequence[str], shape: tuple[int, ...]) -> "CacheEntry":
@@ -84,11 +77,10 @@ class CacheEntry:
     def digest(self) -> str | None:
         """Digest of the array if it is finished and unchanged since; else None."""
         try:
-            index, status = read_json(self.folder / "index.json"), self.pixels.stat()
+            index, about = read_json(self.folder / "index.json"), self._about()
         except (CrossbiasError, OSError):
             return None
-        stamp = {"size": status.st_size, "modified": status.st_mtime_ns}
-        if not isinstance(index, dict) or index != index | self._about() | stamp:
+        if not isinstance(index, dict) or index != index | about:
             return None
         digest = index.get("digest")
         return digest if isinstance(digest, str) else None
@@ -140,13 +132,15 @@ class CacheEntry:
 
     def finish(self) -> str:
         """Write the index, which completes the entry; return the digest of the array."""
-        digest, status = tensor_digest(self.tensor()), self.pixels.stat()
-        stamp = {"size": status.st_size, "modified": status.st_mtime_ns}
-        write_json(self.folder / "index.json", self._about() | stamp | {"digest": digest})
+        digest = tensor_digest(self.tensor())
+        write_json(self.folder / "index.json", self._about() | {"digest": digest})
         return digest
 
     def _about(self) -> dict[str, object]:
-        return {"format": FORMAT, "shape": [len(self.identities), *self.shape]}
+        """Format and shape, and a stamp that reveals whether the pixels changed."""
+        status, shape = self.pixels.stat(), [len(self.identities), *self.shape]
+        stamp = {"size": status.st_size, "modified": status.st_mtime_ns}
+        return {"format": FORMAT, "shape": shape, **stamp}
 
 
 def read_records(folder: Path) -> list[RowRecord]:
@@ -172,10 +166,6 @@ class KnownRows:
 
     A file that moved, or that is now in another split, has the same content, so its pixels are
     copied instead of decoded.
-
-    Args:
-        kind: Folder of the arrays.
-        row_bytes: Size of a row in bytes.
     """
 
     def __init__(self, kind: Path, row_bytes: int) -> None:

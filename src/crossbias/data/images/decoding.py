@@ -22,6 +22,8 @@ FORMATS: Final = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF"
 
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
+CIFAR_MEAN: Final = (0.4914, 0.4822, 0.4465)
+CIFAR_STD: Final = (0.2023, 0.1994, 0.2010)
 
 
 @dataclass(frozen=True)
@@ -30,18 +32,14 @@ class Fit:
 
     Pixels are those that a person sees: the EXIF orientation of a photograph is applied, and
     transparent parts become white. Images with 16 bits keep the upper eight bits of each value.
-    The first of several frames is used. Resizing is bilinear with antialiasing.
-
-    Args:
-        size: Side of the square in pixels.
-        how: ``crop`` resizes the short side to ``size`` and cuts out the middle square, as
-            torchvision's ``Resize`` and ``CenterCrop`` do; ``squash`` resizes both sides.
-        channels: 3 for red, green and blue, 1 for gray.
+    The first of several frames is used. Resizing is bilinear with antialiasing: ``crop`` resizes
+    the short side and cuts out the middle square, as torchvision's ``Resize`` and ``CenterCrop``
+    do; ``squash`` resizes both sides.
     """
 
-    size: int
+    size: int  # side of the square in pixels
     how: Literal["crop", "squash"] = "crop"
-    channels: Literal[1, 3] = 3
+    channels: Literal[1, 3] = 3  # red, green and blue, or gray
 
 
 def read_images(
@@ -54,23 +52,9 @@ def read_images(
 ) -> tuple[Tensor, str]:
     """Read image files from the cache; missing ones are decoded into it first.
 
-    A file whose size and time of modification are unchanged is not opened again.
-
-    Args:
-        files: One file for each image.
-        fit: How the files become pixels.
-        names: Names of the images in messages; by default their paths.
-        cache: Folder of the cache. The default is the folder that the environment variable
-            ``CROSSBIAS_CACHE`` names, or else ``crossbias`` in the user's cache folder.
-        progress: Receives progress reports.
-
-    Returns:
-        ``(n, channels, size, size)`` uint8, memory-mapped and read-only, and its digest, which
-        equals its ``tensor_digest``.
-
-    Raises:
-        UnusableImages: Files are missing, unreadable, damaged or not images.
-        CrossbiasError: The cache cannot be written, or does not fit on the disk.
+    A file whose size and time of modification are unchanged is not opened again. The images are
+    (n, channels, size, size) uint8, memory-mapped and read-only; they come with their
+    ``tensor_digest``. ``names`` are their names in messages, by default their paths.
     """
     named = [str(file) for file in files] if names is None else names
     return read_items(_items(files, named), fit, cache=cache, progress=progress)
@@ -95,12 +79,7 @@ def read_items(
 
 
 def decode(file: BinaryIO, fit: Fit) -> bytes:
-    """The pixels of an image file, (channels, size, size).
-
-    Raises:
-        CrossbiasError: The file is not an image, damaged, or too large; the message starts after
-            the name of the file.
-    """
+    """The pixels of an image file, (channels, size, size); errors start after the file's name."""
     try:
         with Image.open(file, formats=_formats()) as image:
             _check_pixels(*image.size)

@@ -16,12 +16,7 @@ class EncodedImage(NamedTuple):
 
 
 class UnusableImages(CrossbiasError):
-    """Some images cannot be used.
-
-    Args:
-        reasons: What is wrong with each unusable image, by its number.
-        names: Names of all images.
-    """
+    """Some images cannot be used; the reasons say what is wrong with each, by its number."""
 
     def __init__(self, reasons: dict[int, str], names: Sequence[str]) -> None:
         self.reasons = reasons

@@ -13,16 +13,9 @@ def files_inside(
 ) -> list[Path]:
     """The files with the given names in a folder, which no name may leave.
 
-    Args:
-        folder: The folder of the images.
-        names: Names of the files, relative to the folder.
-        labels: Names of the images in messages.
-        present: Whether to refuse names without a file. This finds the missing files of all
-            splits at once; otherwise they are found when a split is read.
-
-    Raises:
-        UnusableImages: A name is empty or absolute, contains ``..``, leads out of the folder
-            through a link, or has no file.
+    ``labels`` are the names of the images in messages. With ``present``, names without a file are
+    refused, which finds the missing files of all splits at once; otherwise they are found when a
+    split is read.
     """
     # Folders are few and files are many: each folder is looked up and listed once, and a file
     # that its folder lists needs no look of its own.

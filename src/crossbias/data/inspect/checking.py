@@ -30,20 +30,15 @@ _REPORT: Final = 256  # files between two reports of progress
 
 @dataclass
 class DataCheck:
-    """The result of a check.
+    """The result of a check."""
 
-    Attributes:
-        sizes: Number of samples of each split.
-        errors: What must be repaired: unusable files, and counts that differ from published ones.
-        warnings: What a person should know: copies, missing labels, values that occur once, and
-            classes of the training split without a conflicting sample.
-        compared: Number of published counts that were compared.
-    """
-
-    sizes: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)  # samples of each split
+    # Unusable files, and counts that differ from published ones, must be repaired.
     errors: list[str] = field(default_factory=list)
+    # A person should know of copies, missing labels, values that occur once, and classes of the
+    # training split without a conflicting sample.
     warnings: list[str] = field(default_factory=list)
-    compared: int = 0
+    compared: int = 0  # published counts
 
 
 def check_source(
@@ -89,9 +84,7 @@ def _published_files(
             files += [(str(frame), frame) for frame in source.frames(file)]
         except CrossbiasError as error:  # a clip without frames, or that is no video
             check.errors.append(f"{split}: {error}")
-    hashes, broken = _decode_all(files, source.fit, split=split, progress=progress)
-    check.errors += [f"{split}: {text}" for text in first_few(broken)]
-    return hashes
+    return _decode_all(files, source.fit, split, check, progress)
 
 
 def _own_images(
@@ -100,9 +93,7 @@ def _own_images(
     try:
         if isinstance(source, Folder):
             files = [(source.titles[row], source.all_files[row]) for row in rows]
-            hashes, broken = _decode_all(files, source.fitted(), split=split, progress=progress)
-            check.errors += [f"{split}: {text}" for text in first_few(broken)]
-            return hashes
+            return _decode_all(files, source.fitted(), split, check, progress)
         return _hashes_of(split, source.images(rows)[0])
     except UnusableImages as error:
         # Missing files are found for all splits at once, and reported once.
@@ -119,18 +110,11 @@ def _hashes_of(split: str, inputs: Tensor) -> dict[str, str]:
 
 
 def _decode_all(
-    files: Sequence[tuple[str, Path]], fit: Fit, *, split: str, progress: Progress
-) -> tuple[dict[str, str], list[str]]:
-    """Decode every file, whether it is in the cache or not.
+    files: Sequence[tuple[str, Path]], fit: Fit, split: str, check: DataCheck, progress: Progress
+) -> dict[str, str]:
+    """Decode every file, given by name and path, whether it is in the cache or not.
 
-    Args:
-        files: The name in messages and the path of each file.
-        fit: How the files would become pixels.
-        split: Name of their split, for the progress reports.
-        progress: Receives progress reports.
-
-    Returns:
-        The hash of each readable file by its name, and what is wrong with the others.
+    Returns the hash of each readable file by its name; errors say what is wrong with the others.
     """
     hashes: dict[str, str] = {}
     broken = []
@@ -143,7 +127,8 @@ def _decode_all(
                 hashes[name] = digest
             if number % _REPORT == 0:
                 progress.note(f"{split}: {number:,} of {len(files):,} files")
-    return hashes, broken
+    check.errors += [f"{split}: {text}" for text in first_few(broken)]
+    return hashes
 
 
 def _decoded(file: Path, fit: Fit) -> tuple[str, str]:
@@ -199,10 +184,7 @@ def _copies(hashes: Mapping[str, Mapping[str, str]]) -> list[str]:
     """Warnings about samples of one split that are also in another, byte for byte.
 
     Test splits may overlap each other on purpose. Training and validation must not overlap any
-    other split.
-
-    Args:
-        hashes: For each split, the hash of each sample by its name.
+    other split. For each split, ``hashes`` has the hash of each sample by its name.
     """
     warnings = []
     for split in ("train", "validation"):

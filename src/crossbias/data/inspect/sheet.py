@@ -10,12 +10,10 @@ from crossbias.errors import CrossbiasError
 from crossbias.formatting import short
 from crossbias.types import UNKNOWN
 
-CELL: Final = 72
-EACH: Final = 6
-"""Side of a sample in pixels, and number of samples of each kind in a row."""
+CELL: Final = 72  # side of a sample in pixels
+EACH: Final = 6  # samples of each kind in a row
 
-CLASSES: Final = 12
-"""Largest number of rows; only the first classes are shown."""
+CLASSES: Final = 12  # largest number of rows; only the first classes are shown
 
 _MARGIN, _LABEL, _HEADER, _GAP = 10, 120, 26, 14
 _INK, _FAINT, _PAPER = (20, 20, 20), (110, 110, 110), (255, 255, 255)

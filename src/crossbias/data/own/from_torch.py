@@ -15,8 +15,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest
 from crossbias.types import UNKNOWN
 
-Key = int | str
-"""Position in a tuple, or key of a dictionary."""
+Key = int | str  # position in a tuple, or key of a dictionary
 
 Names = tuple[str, ...]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Literal
+from typing import Any, BinaryIO, Literal
 
 from torch import Tensor
 
@@ -32,8 +32,8 @@ class HuggingFace(TableSource):
     itself. The options are those of ``Folder``, without ``labels`` and ``file``.
     """
 
-    name: ClassVar[str] = "hf"
-    summary: ClassVar[str] = "a Hugging Face data set on disk: hf:PATH"
+    name = "hf"
+    summary = "a Hugging Face data set on disk: hf:PATH"
 
     path: str = ""
     target: str | None = None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor
 
@@ -44,8 +44,8 @@ class Folder(TableSource):
         channels: 3 for color, or 1 for gray.
     """
 
-    name: ClassVar[str] = "folder"
-    summary: ClassVar[str] = "your own images: folder:PATH with labels=TABLE or with class folders"
+    name = "folder"
+    summary = "your own images: folder:PATH with labels=TABLE or with class folders"
 
     path: str = ""
     labels: str | None = None

@@ -22,44 +22,35 @@ SPLIT_NAMES: Final = {
 }
 """Common names of splits in lower case; any other name is a test split of its own."""
 
-SPLIT_COLUMN: Final = "split"
-"""Default column of the splits; only this one may be absent."""
+SPLIT_COLUMN: Final = "split"  # default column of the splits; only this one may be absent
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class TableLabels:
-    """The labels of every row of a table.
-
-    Args:
-        target: The classes.
-        attributes: The values of each attribute, by its name.
-        bias: Name of the attribute that is the bias, if any.
-    """
+    """The labels of every row of a table."""
 
     target: EncodedColumn
-    attributes: dict[str, EncodedColumn]
-    bias: str | None
+    attributes: dict[str, EncodedColumn]  # by name
+    bias: str | None  # the attribute that is the bias, if any
 
     @classmethod
     def of(
         cls, table: LabelTable, *, target: str, bias: str | None, attributes: Sequence[str]
     ) -> "TableLabels":
-        """Read the labels from a table.
+        """Read the labels from columns of a table.
 
-        Args:
-            table: The table.
-            target: Column of the classes.
-            bias: Column of the bias, or several separated by commas; each is also an attribute.
-            attributes: Further columns.
+        The bias may be several columns separated by commas; each of them is also an attribute.
         """
         parts = [name.strip() for name in bias.split(",")] if bias else []
         found = {name: table.encoded(name) for name in (*parts, *attributes)}
         if bias:
             bias = ",".join(parts)
             found[bias] = _of_two(table.combined(parts), bias, table)
-        return cls(_complete(table, target), found, bias or None)
+        classes = _of_two(table.encoded(target), target, table)
+        _refuse_missing(table, target, (classes.numbers < 0).nonzero().flatten().tolist())
+        return cls(classes, found, bias or None)
 
     def groups(self) -> list[tuple[int, int]]:
         """The (target, bias) pair of every row; without a bias it is ``UNKNOWN``."""
@@ -91,11 +82,6 @@ def split_by_fraction(
 
     Samples are assigned group by group, each to the split that is furthest behind its fraction.
     So groups of one or two samples do not all round to the same split.
-
-    Args:
-        groups: The group of each sample, such as (target, bias).
-        fractions: The fraction of each split; their sum is 1.
-        seed: Seed that decides which samples go where.
 
     >>> split_by_fraction("aaaabbbb", {"train": 0.75, "test": 0.25}, seed=0).count("test")
     2
@@ -138,13 +124,6 @@ def report_missing_conflicts(data: BiasedDataset) -> None:
             "conflicting samples find none in these classes",
             data.name, data.split, ", ".join(alone), data.bias,
         )  # fmt: skip
-
-
-def _complete(table: LabelTable, target: str) -> EncodedColumn:
-    """The column of classes, which must have a value in every row."""
-    found = _of_two(table.encoded(target), target, table)
-    _refuse_missing(table, target, (found.numbers < 0).nonzero().flatten().tolist())
-    return found
 
 
 def _of_two(encoded: EncodedColumn, name: str, table: LabelTable) -> EncodedColumn:

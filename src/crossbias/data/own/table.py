@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
-from crossbias.parameters import closest
+from crossbias.parameters import unknown
 from crossbias.types import UNKNOWN
 
 _BETWEEN = " / "  # separates the values in the name of a combined value
@@ -16,25 +16,16 @@ _BETWEEN = " / "  # separates the values in the name of a combined value
 
 @dataclass(frozen=True)
 class LabelTable:
-    """Named columns of text.
+    """Named columns of text."""
 
-    Args:
-        name: Name of the table in messages: its path.
-        columns: The cells of each column, by its name; empty where a value is missing.
-        where: The position of every row in messages, such as ``labels.csv line 5``.
-    """
-
-    name: str
-    columns: Mapping[str, Sequence[str]]
-    where: Sequence[str]
+    name: str  # in messages: its path
+    columns: Mapping[str, Sequence[str]]  # the cells; empty where a value is missing
+    where: Sequence[str]  # the position of every row in messages, such as "labels.csv line 5"
 
     def column(self, name: str) -> Sequence[str]:
         """The cells of one column."""
         if name not in self.columns:
-            raise CrossbiasError(
-                f"{self.name} has no column {name!r}{closest(name, self.columns)}; "
-                f"its columns are: {', '.join(self.columns)}"
-            )
+            raise unknown(f"{self.name} has no column", name, self.columns, "its columns are")
         return self.columns[name]
 
     def chosen(self, name: str, values: Sequence[str]) -> list[int]:
@@ -48,11 +39,7 @@ class LabelTable:
         return [values.index(cell) for cell in cells]
 
     def encoded(self, name: str) -> "EncodedColumn":
-        """Encode a column; its values are sorted, numbers by size and text alphabetically.
-
-        Raises:
-            CrossbiasError: The column is absent, or mixes numbers and text.
-        """
+        """Encode a column; its values are sorted, numbers by size and text alphabetically."""
         cells = ["" if is_missing(cell) else cell for cell in self.column(name)]
         known = [cell for cell in cells if cell]
         numbers = {cell: _number(cell) for cell in known}
@@ -99,15 +86,10 @@ class LabelTable:
 
 @dataclass(frozen=True)
 class EncodedColumn:
-    """A column as numbers.
+    """A column as numbers."""
 
-    Args:
-        numbers: ``(n,)`` int64, ``UNKNOWN`` where the value is missing.
-        values: Names of the values.
-    """
-
-    numbers: Tensor
-    values: tuple[str, ...]
+    numbers: Tensor  # (n,) int64, UNKNOWN where the value is missing
+    values: tuple[str, ...]  # their names
 
     @classmethod
     def of(cls, cells: Sequence[str], values: tuple[str, ...]) -> "EncodedColumn":

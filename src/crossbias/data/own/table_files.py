@@ -12,11 +12,7 @@ from crossbias.errors import CrossbiasError
 
 
 def read_table(path: Path) -> LabelTable:
-    """Read the table in a ``.csv``, ``.tsv`` or ``.parquet`` file.
-
-    Raises:
-        CrossbiasError: The file is missing or damaged, has another suffix, or has no rows.
-    """
+    """Read the table in a ``.csv``, ``.tsv`` or ``.parquet`` file."""
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".tsv", ".parquet"):
         raise CrossbiasError(f"{path} must be a .csv, .tsv or .parquet file")

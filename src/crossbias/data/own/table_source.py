@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -23,8 +23,7 @@ class TableSource(Source):
     their defaults. The order in which a subclass declares them goes into the record of a run.
     """
 
-    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
-    network: ClassVar[str] = "resnet18"
+    network = "resnet18"
 
     path: str
     target: str | None

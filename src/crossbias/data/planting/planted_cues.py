@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.parameters import unknown
 
 PlantedCue = Literal["color", "watermark", "brightness", "texture", "patch"]
 
-MOST_VALUES: Final = 63
-"""Largest number of values of a cue: the number of tiles."""
+MOST_VALUES: Final = 63  # largest number of values of a cue: the number of tiles
 
-TILE: Final = 8
-"""Side of a tile in pixels."""
+TILE: Final = 8  # side of a tile in pixels
 
 _CHUNK: Final = 1 << 20  # numbers processed at a time; affects only memory and speed
 _LUMA: Final = (299, 587, 114)  # red, green, blue in lightness, in thousandths, ITU-R BT.601
@@ -135,9 +134,7 @@ def _square(top: int, left: int, side: int) -> tuple[slice, slice, slice, slice]
 
 def _check(images: Tensor, values: Tensor, bias: str, num_values: int) -> None:
     if bias not in get_args(PlantedCue):
-        raise CrossbiasError(
-            f"there is no cue {bias!r}; there are: {', '.join(get_args(PlantedCue))}"
-        )
+        raise unknown("there is no cue", bias, get_args(PlantedCue))
     if images.dtype != torch.uint8 or images.ndim != 4 or min(images.shape[2:]) < TILE:
         raise CrossbiasError(
             f"a {bias} can be planted into (n, C, H, W) uint8 images of {TILE} x {TILE} pixels or "

@@ -7,14 +7,8 @@ from typing import ClassVar, Final, Literal
 import torch
 from torch import Tensor
 
-from crossbias.data.published.image_source import (
-    CIFAR_MEAN,
-    CIFAR_STD,
-    ImageSource,
-    Listing,
-    images_in,
-    numbers_in_name,
-)
+from crossbias.data.images.decoding import CIFAR_MEAN, CIFAR_STD
+from crossbias.data.published.image_source import ImageSource, Listing, images_in, numbers_in_name
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
 
@@ -40,19 +34,18 @@ class BAR(ImageSource):
             of BiasEnsemble, which also has a validation split.
     """
 
-    name: ClassVar[str] = "bar"
-    summary: ClassVar[str] = "six actions at their typical places; tested at others"
-    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
-    folder: ClassVar[str] = "bar"
-    home: ClassVar[str] = "the repositories of LfF (original) or BiasEnsemble (severities)"
-    classes: ClassVar[tuple[str, ...]] = ACTIONS
+    name = "bar"
+    summary = "six actions at their typical places; tested at others"
+    folder = "bar"
+    home = "the repositories of LfF (original) or BiasEnsemble (severities)"
+    classes = ACTIONS
     values: ClassVar[dict[str, tuple[str, ...]]] = {"setting": ("typical", "other")}
     alignments: ClassVar[dict[str, Tensor]] = {
         "setting": torch.tensor([[True, False]] * len(ACTIONS))
     }
-    augment: ClassVar[tuple[str, ...]] = ("crop(4)", "flip")
-    mean: ClassVar[tuple[float, ...]] = CIFAR_MEAN
-    std: ClassVar[tuple[float, ...]] = CIFAR_STD
+    augment = ("crop(4)", "flip")
+    mean = CIFAR_MEAN
+    std = CIFAR_STD
 
     severity: Literal["original", "1", "5"] = "original"
 

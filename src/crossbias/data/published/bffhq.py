@@ -4,17 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor
 
-from crossbias.data.published.image_source import (
-    CIFAR_MEAN,
-    CIFAR_STD,
-    ImageSource,
-    Listing,
-    images_in,
-    numbers_in_name,
-    on_the_diagonal,
-)
+from crossbias.data.images.decoding import CIFAR_MEAN, CIFAR_STD
+from crossbias.data.published.image_source import ImageSource, Listing, images_in, numbers_in_name
 
 
 @dataclass(kw_only=True)
@@ -28,17 +22,17 @@ class BFFHQ(ImageSource):
         severity: Percentage of conflicting training images.
     """
 
-    name: ClassVar[str] = "bffhq"
-    summary: ClassVar[str] = "young women and old men; tested on the others"
-    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test", "test-all")
-    folder: ClassVar[str] = "bffhq"
-    home: ClassVar[str] = "the repository of BiasEnsemble (all severities) or DisEnt (0.5)"
-    classes: ClassVar[tuple[str, ...]] = ("young", "old")
+    name = "bffhq"
+    summary = "young women and old men; tested on the others"
+    splits = ("train", "validation", "test", "test-all")
+    folder = "bffhq"
+    home = "the repository of BiasEnsemble (all severities) or DisEnt (0.5)"
+    classes = ("young", "old")
     values: ClassVar[dict[str, tuple[str, ...]]] = {"gender": ("female", "male")}
-    alignments: ClassVar[dict[str, Tensor]] = {"gender": on_the_diagonal(2)}
-    augment: ClassVar[tuple[str, ...]] = ("crop(4)", "flip")
-    mean: ClassVar[tuple[float, ...]] = CIFAR_MEAN
-    std: ClassVar[tuple[float, ...]] = CIFAR_STD
+    alignments: ClassVar[dict[str, Tensor]] = {"gender": torch.eye(2, dtype=torch.bool)}
+    augment = ("crop(4)", "flip")
+    mean = CIFAR_MEAN
+    std = CIFAR_STD
 
     severity: Literal["0.5", "1", "2", "5"] = "0.5"
 
@@ -52,12 +46,6 @@ class BFFHQ(ImageSource):
         else:
             name = "valid" if split == "validation" else "test"
             files = images_in(self.needed(folder / name))
-        labels = [numbers_in_name(file, source=self.name, limits=(2, 2)) for file in files]
-        listing = Listing(
-            files, [target for target, _ in labels], {"gender": [bias for _, bias in labels]}
-        )
-        if split == "test":
-            listing = listing.subset(
-                row for row, (target, bias) in enumerate(labels) if target != bias
-            )
-        return listing
+        rows = [(file, *numbers_in_name(file, source=self.name, limits=(2, 2))) for file in files]
+        conflicting = [row for row in rows if row[1] != row[2]]
+        return Listing.of(conflicting if split == "test" else rows, "gender")

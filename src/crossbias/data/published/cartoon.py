@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crossbias.data.assignment import shuffled
 from crossbias.data.images.decoding import Fit
-from crossbias.data.published.image_source import ImageSource, Listing, images_in, on_the_diagonal
+from crossbias.data.published.image_source import ImageSource, Listing, images_in
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import PositiveFraction
@@ -36,23 +36,19 @@ class Cartoon(ImageSource):
         ratio: Fraction of the training images that conflict.
     """
 
-    name: ClassVar[str] = "cartoon"
-    summary: ClassVar[str] = "drawn faces: hair color against face color"
-    splits: ClassVar[tuple[str, ...]] = (
-        "train", "validation", "test", "test-majority", "test-minority",
-    )  # fmt: skip
-    folder: ClassVar[str] = "cartoonset10k"
-    home: ClassVar[str] = "the Cartoon Set page of Google (cartoonset10k)"
-    classes: ClassVar[tuple[str, ...]] = tuple(f"hair {pair}" for pair in PAIRS)
+    name = "cartoon"
+    summary = "drawn faces: hair color against face color"
+    splits = ("train", "validation", "test", "test-majority", "test-minority")
+    folder = "cartoonset10k"
+    home = "the Cartoon Set page of Google (cartoonset10k)"
+    classes = tuple(f"hair {pair}" for pair in PAIRS)
     values: ClassVar[dict[str, tuple[str, ...]]] = {"face": tuple(f"face {pair}" for pair in PAIRS)}
-    alignments: ClassVar[dict[str, Tensor]] = {"face": on_the_diagonal(len(PAIRS))}
-    fit: ClassVar[Fit] = Fit(128, "squash")
-    augment: ClassVar[tuple[str, ...]] = (
-        "random-resized-crop(0.9,1.1)", "jitter(hue=0.05,saturation=0.05)", "rotate(10)",
-    )  # fmt: skip
-    mean: ClassVar[tuple[float, ...]] = (0.5,) * 3
-    std: ClassVar[tuple[float, ...]] = (0.5,) * 3
-    network: ClassVar[str] = "simple-convnet-2"
+    alignments: ClassVar[dict[str, Tensor]] = {"face": torch.eye(len(PAIRS), dtype=torch.bool)}
+    fit = Fit(128, "squash")
+    augment = ("random-resized-crop(0.9,1.1)", "jitter(hue=0.05,saturation=0.05)", "rotate(10)")
+    mean = (0.5,) * 3
+    std = (0.5,) * 3
+    network = "simple-convnet-2"
 
     ratio: PositiveFraction = 0.01
 

@@ -34,14 +34,14 @@ class CelebA(ImageSource):
         target: The attribute to predict; women have it more often than men.
     """
 
-    name: ClassVar[str] = "celeba"
-    summary: ClassVar[str] = "faces: blond hair or heavy makeup against gender"
-    splits: ClassVar[tuple[str, ...]] = (
+    name = "celeba"
+    summary = "faces: blond hair or heavy makeup against gender"
+    splits = (
         "train", "test", "test-conflicting", "test-balanced", "test-balanced-conflicting",
         "test-official",
     )  # fmt: skip
-    folder: ClassVar[str] = "celeba"
-    home: ClassVar[str] = "the CelebA project page of the Multimedia Laboratory, Hong Kong"
+    folder = "celeba"
+    home = "the CelebA project page of the Multimedia Laboratory, Hong Kong"
     values: ClassVar[dict[str, tuple[str, ...]]] = {BIAS: ("female", "male")}
     alignments: ClassVar[dict[str, Tensor]] = {BIAS: torch.tensor([[False, True], [True, False]])}
 

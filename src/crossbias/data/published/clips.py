@@ -16,22 +16,22 @@ from crossbias.data.published.image_source import images_in
 from crossbias.errors import CrossbiasError
 
 FRAMES: Final = 8
-STRIDE: Final = 8
-"""A clip has eight frames, eight apart, at thirty frames per second (ReBias)."""
+STRIDE: Final = 8  # a clip has eight frames, eight apart, at thirty frames per second (ReBias)
 
 
 def clip_files(clip: Path) -> list[Path]:
-    """The image files of the eight frames of a clip; a video is decoded once and kept as images.
-
-    Raises:
-        CrossbiasError: The clip has no frames, or is neither a folder nor a video.
-    """
+    """The image files of the eight frames of a clip; a video is decoded once and kept as images."""
     if clip.is_dir():
         frames = images_in(clip)
         if not frames:
             raise CrossbiasError(f"the clip {clip} is a folder without image files")
         return [frames[position] for position in middle(len(frames))]
-    return _frames_of_video(clip)
+    status = clip.stat()
+    key = f"{clip.absolute()} {status.st_size} {status.st_mtime_ns} {FRAMES} {STRIDE}"
+    folder = cache_folder() / "clips" / hashlib.sha256(key.encode()).hexdigest()[:32]
+    if not folder.is_dir():
+        _decode(clip, folder)
+    return images_in(folder)
 
 
 def middle(length: int) -> list[int]:
@@ -49,15 +49,6 @@ def middle(length: int) -> list[int]:
         return [position * length // FRAMES for position in range(FRAMES)]
     first = (length - 1 - span) // 2
     return [first + STRIDE * number for number in range(FRAMES)]
-
-
-def _frames_of_video(video: Path) -> list[Path]:
-    status = video.stat()
-    key = f"{video.absolute()} {status.st_size} {status.st_mtime_ns} {FRAMES} {STRIDE}"
-    folder = cache_folder() / "clips" / hashlib.sha256(key.encode()).hexdigest()[:32]
-    if not folder.is_dir():
-        _decode(video, folder)
-    return images_in(folder)
 
 
 def _decode(video: Path, folder: Path) -> None:

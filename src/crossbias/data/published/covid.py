@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 from urllib.parse import urlparse
 
 import torch
@@ -45,16 +45,16 @@ class CovidCXR(ImageSource):
             with mostly negative patients.
     """
 
-    name: ClassVar[str] = "covid-cxr"
-    summary: ClassVar[str] = "chest X-rays: COVID-19 against the source of the image"
-    folder: ClassVar[str] = "covid-cxr"
-    home: ClassVar[str] = "the covid-chestxray-dataset repository, or the CORDA archive"
-    classes: ClassVar[tuple[str, ...]] = ("negative", "positive")
-    fit: ClassVar[Fit] = Fit(256, "crop", channels=1)
-    crop: ClassVar[int] = 224
-    augment: ClassVar[tuple[str, ...]] = ("random-resized-crop(0.8,1)", "flip")
-    mean: ClassVar[tuple[float, ...]] = (0.5,)
-    std: ClassVar[tuple[float, ...]] = (0.25,)
+    name = "covid-cxr"
+    summary = "chest X-rays: COVID-19 against the source of the image"
+    folder = "covid-cxr"
+    home = "the covid-chestxray-dataset repository, or the CORDA archive"
+    classes = ("negative", "positive")
+    fit = Fit(256, "crop", channels=1)
+    crop = 224
+    augment = ("random-resized-crop(0.8,1)", "flip")
+    mean = (0.5,)
+    std = (0.25,)
 
     collection: Literal["cohen", "corda"] = "cohen"
 
@@ -96,12 +96,8 @@ class CovidCXR(ImageSource):
             for target, finding in enumerate(self.classes)
             for file in images_in(self.needed(folder / "corda" / hospital / finding))
         ]
-        listing = Listing(
-            [file for file, _, _ in rows],
-            [target for _, target, _ in rows],
-            {"source": [source for _, _, source in rows]},
-        )
-        return listing, [str(row) for row in range(len(rows))]  # every image is its own patient
+        patients = [str(row) for row in range(len(rows))]  # every image is its own patient
+        return Listing.of(rows, "source"), patients
 
     def published(self, split: str) -> dict[str, int]:
         """Number of images of CORDA in each group of a split."""

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from crossbias.data.published.image_source import ImageSource, Listing, images_in, on_the_diagonal
+from crossbias.data.published.image_source import ImageSource, Listing, images_in
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
@@ -31,12 +32,12 @@ class DogsCats(ImageSource):
         training: ``TB1`` has dark cats and bright dogs, ``TB2`` bright cats and dark dogs.
     """
 
-    name: ClassVar[str] = "dogs-cats"
-    summary: ClassVar[str] = "dark cats and bright dogs, or the other way"
-    splits: ClassVar[tuple[str, ...]] = ("train", "test", "test-other")
-    folder: ClassVar[str] = "dogs-cats"
-    home: ClassVar[str] = "Kaggle's Dogs vs. Cats (images) and the repository of LNL (lists)"
-    classes: ClassVar[tuple[str, ...]] = ANIMALS
+    name = "dogs-cats"
+    summary = "dark cats and bright dogs, or the other way"
+    splits = ("train", "test", "test-other")
+    folder = "dogs-cats"
+    home = "Kaggle's Dogs vs. Cats (images) and the repository of LNL (lists)"
+    classes = ANIMALS
     values: ClassVar[dict[str, tuple[str, ...]]] = {"shade": SHADES}
 
     training: Literal["TB1", "TB2"] = "TB1"
@@ -44,7 +45,7 @@ class DogsCats(ImageSource):
     @property
     def alignments(self) -> dict[str, Tensor]:
         """The combinations in the training set are aligned."""
-        table = on_the_diagonal(2)
+        table = torch.eye(2, dtype=torch.bool)
         return {"shade": table if self.training == "TB1" else ~table}
 
     def published(self, split: str) -> dict[str, int]:
@@ -67,11 +68,7 @@ class DogsCats(ImageSource):
             for name in self._names(folder / f"list_{shade}.txt")
             if name.startswith(f"{animal}.")
         ]
-        return Listing(
-            [file for file, _, _ in rows],
-            [target for _, target, _ in rows],
-            {"shade": [shade for _, _, shade in rows]},
-        )
+        return Listing.of(rows, "shade")
 
     def _groups(self, split: str) -> list[tuple[str, str]]:
         straight = (self.training == "TB1") == (split == "train")

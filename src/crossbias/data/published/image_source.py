@@ -14,25 +14,22 @@ from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit, rea
 from crossbias.data.source import ROOT_VARIABLE, Source, data_root, once
 from crossbias.errors import CrossbiasError
 
-CIFAR_MEAN: Final = (0.4914, 0.4822, 0.4465)
-CIFAR_STD: Final = (0.2023, 0.1994, 0.2010)
-
 SUFFIXES: Final = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp"})
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The files and labels of one split, before any image is read.
+    """The files and labels of one split, before any image is read."""
 
-    Args:
-        files: One image file for each sample.
-        targets: The class number of each sample.
-        attributes: For each attribute, the value number of each sample, or ``UNKNOWN``.
-    """
-
-    files: Sequence[Path]
+    files: Sequence[Path]  # one for each sample
     targets: Sequence[int]
-    attributes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    attributes: Mapping[str, Sequence[int]] = field(default_factory=dict)  # UNKNOWN where unknown
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[Path, int, int]], attribute: str) -> "Listing":
+        """The samples given as file, target and value of the attribute."""
+        values = {attribute: [value for _, _, value in rows]}
+        return cls([file for file, _, _ in rows], [target for _, target, _ in rows], values)
 
     def subset(self, rows: Iterable[int]) -> "Listing":
         """The rows at the given positions, in that order."""
@@ -66,13 +63,8 @@ class ImageSource(Source):
 
     @property
     def values(self) -> dict[str, tuple[str, ...]]:
-        """For each attribute, the names of its values."""
+        """For each attribute, the names of its values; the first attribute is the bias."""
         return {}
-
-    @property
-    def bias_attribute(self) -> str | None:
-        """The attribute that is the bias."""
-        return next(iter(self.values), None)
 
     @property
     def alignments(self) -> dict[str, Tensor]:
@@ -112,7 +104,7 @@ class ImageSource(Source):
                 name: torch.tensor(column, dtype=torch.int64)
                 for name, column in listing.attributes.items()
             },
-            bias=self.bias_attribute,
+            bias=next(iter(self.values), None),
             name=self.name,
             split=split,
             classes=self.classes,
@@ -149,11 +141,6 @@ def images_in(folder: Path, pattern: str = "*") -> list[Path]:
     """The image files that match a pattern, in the same order on every platform."""
     found = (path for path in folder.glob(pattern) if path.suffix.lower() in SUFFIXES)
     return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
-
-
-def on_the_diagonal(classes: int) -> Tensor:
-    """The alignment table of an attribute whose value k goes along with class k."""
-    return torch.eye(classes, dtype=torch.bool)
 
 
 def numbers_in_name(path: Path, *, source: str, limits: tuple[int, int]) -> tuple[int, int]:

@@ -33,9 +33,8 @@ CORRUPTED: Final = tuple(
 )
 """Test splits of ImageNet-C: five severities of each corruption."""
 
-TEXTURES: Final = ("texture-1", "texture-2", "texture-3")
-CLUSTERS: Final = tuple("012345678")
-"""Attributes of three clusterings, and the clusters of each."""
+TEXTURES: Final = ("texture-1", "texture-2", "texture-3")  # attributes of three clusterings
+CLUSTERS: Final = tuple("012345678")  # of each clustering
 
 _VALIDATION_IMAGES = 50  # images of each class in ImageNet's validation part
 
@@ -57,16 +56,16 @@ class ImageNet9(ImageSource):
         imagenet_c: Whether to test on the 75 splits of ImageNet-C.
     """
 
-    name: ClassVar[str] = "imagenet-9"
-    summary: ClassVar[str] = "nine super-classes of ImageNet; texture, ImageNet-A and ImageNet-C"
-    splits: ClassVar[tuple[str, ...]] = ("train", "test", "test-a", *CORRUPTED)
-    folder: ClassVar[str] = "imagenet"
-    home: ClassVar[str] = "ILSVRC 2012, and the repositories of ImageNet-A and ImageNet-C"
-    classes: ClassVar[tuple[str, ...]] = tuple(SYNSETS)
+    name = "imagenet-9"
+    summary = "nine super-classes of ImageNet; texture, ImageNet-A and ImageNet-C"
+    splits = ("train", "test", "test-a", *CORRUPTED)
+    folder = "imagenet"
+    home = "ILSVRC 2012, and the repositories of ImageNet-A and ImageNet-C"
+    classes = tuple(SYNSETS)
     values: ClassVar[dict[str, tuple[str, ...]]] = dict.fromkeys(TEXTURES, CLUSTERS)
-    fit: ClassVar[Fit] = Fit(256, "crop")
-    crop: ClassVar[int] = 224
-    augment: ClassVar[tuple[str, ...]] = ("random-resized-crop(0.08,1)", "flip")
+    fit = Fit(256, "crop")
+    crop = 224
+    augment = ("random-resized-crop(0.08,1)", "flip")
 
     clusters: str = ""
     imagenet_a: bool = False

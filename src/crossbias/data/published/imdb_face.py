@@ -3,13 +3,14 @@
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from crossbias.data.images.files_inside import files_inside
-from crossbias.data.published.image_source import ImageSource, Listing, on_the_diagonal
+from crossbias.data.published.image_source import ImageSource, Listing
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 
@@ -43,11 +44,11 @@ class IMDBFace(ImageSource):
         target: What to predict; the other one is the bias.
     """
 
-    name: ClassVar[str] = "imdb-face"
-    summary: ClassVar[str] = "young women and old men, or the other way; age or gender"
-    splits: ClassVar[tuple[str, ...]] = ("train", "test", "test-other")
-    folder: ClassVar[str] = "imdb-face"
-    home: ClassVar[str] = "the IMDB-WIKI project (images) and the repository of LNL (labels)"
+    name = "imdb-face"
+    summary = "young women and old men, or the other way; age or gender"
+    splits = ("train", "test", "test-other")
+    folder = "imdb-face"
+    home = "the IMDB-WIKI project (images) and the repository of LNL (labels)"
 
     training: Literal["EB1", "EB2"] = "EB1"
     target: Literal["gender", "age"] = "gender"
@@ -65,7 +66,7 @@ class IMDBFace(ImageSource):
     @property
     def alignments(self) -> dict[str, Tensor]:
         """The combinations in the training set are aligned; in EB1 these are the diagonal."""
-        table = on_the_diagonal(2)
+        table = torch.eye(2, dtype=torch.bool)
         name = next(iter(self.values))
         return {name: table if self.training == "EB1" else ~table}
 
@@ -126,11 +127,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def read_pickled_array(path: Path) -> dict[Any, Any]:
-    """Read the dictionary in a ``.npy`` file that was saved as an array of one object.
-
-    Raises:
-        CrossbiasError: The file is not such an array, or has anything but plain values in it.
-    """
+    """Read the dictionary in a ``.npy`` file that was saved as an array of one object."""
     try:
         with open(path, "rb") as file:
             version = np.lib.format.read_magic(file)

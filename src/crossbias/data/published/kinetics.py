@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images.decoding import Fit, read_images
@@ -29,17 +29,16 @@ class Kinetics10(ImageSource):
     training part. ``test`` is Mimetics.
     """
 
-    name: ClassVar[str] = "kinetics-10"
-    summary: ClassVar[str] = "ten actions in their usual scenes; tested on mimes (Mimetics-10)"
-    folder: ClassVar[str] = "kinetics-10"
-    home: ClassVar[str] = "the Kinetics project (train, validation) and the Mimetics page (test)"
-    classes: ClassVar[tuple[str, ...]] = ACTIONS
-    fit: ClassVar[Fit] = Fit(256, "crop")
-    crop: ClassVar[int] = 224
-    augment: ClassVar[tuple[str, ...]] = ("flip",)
-    mean: ClassVar[tuple[float, ...]] = (0.45,) * 3
-    std: ClassVar[tuple[float, ...]] = (0.225,) * 3
-    network: ClassVar[str] = "resnet18-3d"
+    name = "kinetics-10"
+    summary = "ten actions in their usual scenes; tested on mimes (Mimetics-10)"
+    folder = "kinetics-10"
+    home = "the Kinetics project (train, validation) and the Mimetics page (test)"
+    classes = ACTIONS
+    fit = Fit(256, "crop")
+    crop = 224
+    mean = (0.45,) * 3
+    std = (0.225,) * 3
+    network = "resnet18-3d"
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Each action has a folder of clips; spaces in its name may be written as ``_``."""

@@ -24,13 +24,7 @@ _BATCH: Final = 1024  # samples in a step of mini-batch k-means, as in the autho
 
 
 def gram(maps: Tensor) -> Tensor:
-    """Gram matrices of feature maps, flattened and scaled to unit length.
-
-    Args:
-        maps: ``(B, C, h, w)``.
-
-    Returns:
-        ``(B, C * C)``.
+    """Gram matrices of feature maps (B, C, h, w), flattened to (B, C * C) and of unit length.
 
     >>> gram(torch.ones(1, 2, 3, 3))
     tensor([[0.5000, 0.5000, 0.5000, 0.5000]])
@@ -45,12 +39,8 @@ def texture_features(
 ) -> Tensor:
     """Gram matrices of all images of a data set, (n, C * C) float32.
 
-    Args:
-        data: Data set of images.
-        features: Convolutional modules of VGG-16, such as ``torchvision.models.vgg16().features``.
-        layer: The released clusters come from ``conv3_3``, before its ReLU; the paper says
-            ``relu1_2``.
-        batch_size: Number of images at a time.
+    ``features`` are the modules of VGG-16, such as ``torchvision.models.vgg16().features``. The
+    released clusters come from ``conv3_3``, before its ReLU; the paper says ``relu1_2``.
     """
     network = nn.Sequential(*list(features.children())[: LAYERS[layer]]).eval()
     with torch.no_grad():

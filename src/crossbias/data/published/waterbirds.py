@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
+import torch
 from torch import Tensor
 
 from crossbias.data.images.decoding import Fit
 from crossbias.data.images.files_inside import files_inside
 from crossbias.data.own.table_files import read_table
-from crossbias.data.published.image_source import ImageSource, Listing, on_the_diagonal
+from crossbias.data.published.image_source import ImageSource, Listing
 from crossbias.data.source import once
 
 WATER_KINDS: Final = frozenset({
@@ -34,16 +35,16 @@ class Waterbirds(ImageSource):
             4600 and 1194 test images that IE states.
     """
 
-    name: ClassVar[str] = "waterbirds"
-    summary: ClassVar[str] = "waterbirds and landbirds before water and land"
-    folder: ClassVar[str] = "waterbirds"
-    home: ClassVar[str] = "the repository of Group DRO, or crossbias.data.make_waterbirds"
-    classes: ClassVar[tuple[str, ...]] = ("landbird", "waterbird")
+    name = "waterbirds"
+    summary = "waterbirds and landbirds before water and land"
+    folder = "waterbirds"
+    home = "the repository of Group DRO, or crossbias.data.make_waterbirds"
+    classes = ("landbird", "waterbird")
     values: ClassVar[dict[str, tuple[str, ...]]] = {"place": ("land", "water")}
-    alignments: ClassVar[dict[str, Tensor]] = {"place": on_the_diagonal(2)}
-    fit: ClassVar[Fit] = Fit(256, "crop")
-    crop: ClassVar[int] = 224
-    augment: ClassVar[tuple[str, ...]] = ("random-resized-crop(0.7,1)", "flip")
+    alignments: ClassVar[dict[str, Tensor]] = {"place": torch.eye(2, dtype=torch.bool)}
+    fit = Fit(256, "crop")
+    crop = 224
+    augment = ("random-resized-crop(0.7,1)", "flip")
 
     species: Literal["released", "exact"] = "released"
 

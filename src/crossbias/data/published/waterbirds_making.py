@@ -21,8 +21,7 @@ BACKGROUNDS: Final = (
 )
 """Categories of Places for the backgrounds land and water."""
 
-VALIDATION: Final = 0.2
-"""Fraction of CUB's training images that becomes the validation split."""
+VALIDATION: Final = 0.2  # fraction of CUB's training images that becomes the validation split
 
 _LIMIT: Final = 64_000_000  # pixels; a larger photograph is refused as a decompression bomb
 

@@ -1,5 +1,8 @@
-"""Two models on the same samples: how they differ, and whether it is more than chance."""
+"""Several trainings: their mean over seeds, and how two models differ on the same samples."""
 
+import math
+import statistics
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +14,46 @@ from crossbias.verify.intervals import Estimate
 from crossbias.verify.predictions import Predictions
 
 
+class Spread(NamedTuple):
+    """The mean of an accuracy over seeds, how much it varies, and the interval of the mean.
+
+    With one seed there is no standard deviation and no interval; they are NaN.
+    """
+
+    mean: float
+    deviation: float  # the sample's standard deviation, with seeds - 1 in the denominator
+    low: float
+    high: float
+    seeds: int
+
+
+def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Spread:
+    """Mean, standard deviation and Student's t interval of an accuracy over seeds.
+
+    The interval is about the mean of many more trainings on this data. The interval of each run
+    is about other test samples.
+
+    Args:
+        values: The accuracy of each training.
+        confidence: Coverage of the interval, which is cut at 0 and 1.
+
+    >>> spread = over_seeds([0.70, 0.72, 0.77])
+    >>> f"{spread.mean:.3f} ± {spread.deviation:.3f} [{spread.low:.3f}, {spread.high:.3f}]"
+    '0.730 ± 0.036 [0.640, 0.820]'
+    """
+    from scipy.special import stdtrit
+
+    if not values:
+        raise CrossbiasError("a mean over seeds needs at least one run, got none")
+    mean = statistics.fmean(values)
+    if len(values) == 1:
+        return Spread(mean, math.nan, math.nan, math.nan, 1)
+    deviation = statistics.stdev(values)
+    factor = float(stdtrit(len(values) - 1, (1 + confidence) / 2))  # Student's quantile
+    half = factor * deviation / math.sqrt(len(values))
+    return Spread(mean, deviation, max(0.0, mean - half), min(1.0, mean + half), len(values))
+
+
 class McNemar(NamedTuple):
     """The samples on which two models differ, and the exact test of whether that is chance."""
 
@@ -20,11 +63,7 @@ class McNemar(NamedTuple):
 
 
 def check_same_samples(first: Predictions, second: Predictions) -> None:
-    """Refuse predictions for different samples or in a different order.
-
-    Raises:
-        CrossbiasError: They cannot be compared sample by sample.
-    """
+    """Refuse predictions for different samples or in a different order."""
     if not (first.index.equal(second.index) and first.target.equal(second.target)):
         raise CrossbiasError(
             f"these predictions are for different samples ({len(first.target)} and "
