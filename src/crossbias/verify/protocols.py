@@ -157,7 +157,8 @@ def rates_by_source(cells: Cells, *, positive: int = 1) -> tuple[Rates, ...]:
     for column, source in enumerate(cells.biases):
         correct, total = cells.correct[rows, column].tolist(), cells.total[rows, column].tolist()
         balanced = mean_of_groups(correct, total) if all(total) else NO_SAMPLES
-        found.append(Rates(source, *map(wilson, correct, total), balanced))
+        positives, negatives = map(wilson, correct, total)
+        found.append(Rates(source, positives, negatives, balanced))
     return tuple(found)
 
 
