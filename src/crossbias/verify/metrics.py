@@ -12,9 +12,8 @@ from crossbias import formatting
 from crossbias.errors import CrossbiasError
 from crossbias.verify import accuracies
 from crossbias.verify.calibration import calibration_by_group, calibration_error
-from crossbias.verify.cells import Cells, count
+from crossbias.verify.cells import Cells, Group, count, small_group_warning
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
-from crossbias.verify.groups import Group, small_group_warning
 from crossbias.verify.intervals import Estimate
 
 MOST_RATES: Final = 200_000
