@@ -325,6 +325,7 @@ def test_numbers_of_a_torch_data_set_stay_as_they_are():
         ([(torch.rand(3), 0)], {"bias": 2}, "sample 0 of the data set has no 2; it has tuple"),
         ([{"image": 0}], {"inputs": "picture"}, r"has no 'picture'; it has \['image'\]"),
         ([(torch.full((3, 4, 4), -1.0), 0)], {}, "values from -1 to -1; leave the normalization"),
+        ([(Image.new("I;16", (4, 4)), 0)], {}, r"more than 8 bits \(mode I;16\); scale it"),
         ([(torch.zeros(3, 4), 0)], {}, r"is \(3, 4\) torch.float32; it must be an image"),
         ([(torch.zeros(3), 0), (torch.zeros(4), 0)], {}, r"sample 1 .* is \(4,\)"),
         ([(torch.zeros(3), 0.5)], {}, "target is '0.5' in the data set"),

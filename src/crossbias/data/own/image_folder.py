@@ -7,14 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from torch import Tensor
-
-from crossbias.data.images.decoding import read_images
+from crossbias.data.images.decoding import file_items
+from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.images.files_inside import files_inside
 from crossbias.data.own.labels import SPLIT_COLUMN, SPLIT_NAMES
 from crossbias.data.own.table import LabelTable
 from crossbias.data.own.table_files import read_table
-from crossbias.data.own.table_source import TableSource
+from crossbias.data.own.table_source import Bits, TableSource
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Count, Fraction
 
@@ -42,6 +41,8 @@ class Folder(TableSource):
         size: Side of the images in pixels.
         fit: ``crop`` keeps the proportions and cuts out the middle square, ``squash`` distorts.
         channels: 3 for color, or 1 for gray.
+        depth: Number of bits that the values of 16-bit images use, such as 12. The default is
+            the smallest number that holds the largest value of all images.
     """
 
     name = "folder"
@@ -59,6 +60,7 @@ class Folder(TableSource):
     size: Count = 224
     fit: Literal["crop", "squash"] = "crop"
     channels: Literal[1, 3] = 3
+    depth: Bits | None = None
 
     def __post_init__(self) -> None:
         if self.labels is None and self.target is None:
@@ -90,14 +92,10 @@ class Folder(TableSource):
         """The image file of every row."""
         return files_inside(Path(self.path), self.table.column(self.file), self.titles)
 
-    def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
-        """Read the images of some rows, from the cache."""
-        return read_images(
-            [self.all_files[row] for row in rows],
-            self.fitted(),
-            names=[self.titles[row] for row in rows],
-            progress=self.progress,
-        )
+    @cached_property
+    def items(self) -> list[EncodedImage]:
+        """The image of every row, identified by path, size and time of modification."""
+        return file_items(self.all_files, self.titles)
 
     @cached_property
     def titles(self) -> list[str]:

@@ -4,16 +4,21 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit
+from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit, read_items
+from crossbias.data.images.depth import WideImages, wide_images
+from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.own.labels import TableLabels, report_missing_conflicts, splits_of
 from crossbias.data.own.table import LabelTable
 from crossbias.data.source import Source, once
 from crossbias.errors import CrossbiasError
+from crossbias.parameters import Interval
+
+Bits = Annotated[int, Interval(8, 16)]
 
 
 class TableSource(Source):
@@ -35,15 +40,21 @@ class TableSource(Source):
     size: int
     fit: Literal["crop", "squash"]
     channels: Literal[1, 3]
+    depth: int | None
 
     @cached_property
     @abstractmethod
     def table(self) -> LabelTable:
         """All rows of all splits."""
 
+    @cached_property
     @abstractmethod
+    def items(self) -> list[EncodedImage]:
+        """The image of every row of the table, not decoded."""
+
     def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
-        """Read the images of some rows of the table; also return their digest."""
+        """Read the images of some rows from the cache; also return their digest."""
+        return read_items([self.items[row] for row in rows], self.fitted(), progress=self.progress)
 
     @property
     def title(self) -> str:
@@ -58,8 +69,12 @@ class TableSource(Source):
         return (*first, *sorted(found - set(first)))
 
     def options(self) -> dict[str, Any]:
-        """The keywords of the constructor, without the path, which is part of the name."""
-        return {name: value for name, value in super().options().items() if name != "path"}
+        """The keywords of the constructor, without the path, which is part of the name.
+
+        ``depth`` is the one in use, so that other images are later read as these are.
+        """
+        given = {name: value for name, value in super().options().items() if name != "path"}
+        return given | {"depth": self.used_depth}
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Read one split; the data is at ``path``, so ``root`` is not used."""
@@ -92,7 +107,21 @@ class TableSource(Source):
 
     def fitted(self) -> Fit:
         """How the images become pixels."""
-        return Fit(self.size, self.fit, self.channels)
+        return Fit(self.size, self.fit, self.channels, self.used_depth or 16)
+
+    @cached_property
+    def used_depth(self) -> int | None:
+        """The declared bits of 16-bit images, else those they use; None where there are none."""
+        if self.depth is not None:
+            return self.depth
+        if found := self.wide.depth:
+            self.progress.note(f"{self.wide}: they are read with depth={found} bits")
+        return found
+
+    @cached_property
+    def wide(self) -> WideImages:
+        """The 16-bit images of all splits."""
+        return wide_images(self.items)
 
     @cached_property
     def _labels(self) -> TableLabels:
