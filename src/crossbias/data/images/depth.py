@@ -21,16 +21,16 @@ from crossbias.runs.files import read_json, write_json
 class WideImages(NamedTuple):
     """The gray images of a data set that are stored with 16 bits."""
 
-    count: int
+    images: int  # their number
     largest: int  # their largest value
 
     @property
     def depth(self) -> int | None:
         """The smallest number of bits from 8 to 16 that holds all values; None without images."""
-        return max(8, self.largest.bit_length()) if self.count else None
+        return max(8, self.largest.bit_length()) if self.images else None
 
     def __str__(self) -> str:
-        return f"{self.count:,} images have 16 bits, and their largest value is {self.largest:,}"
+        return f"{self.images:,} images have 16 bits, and their largest value is {self.largest:,}"
 
 
 def wide_images(items: Sequence[EncodedImage], *, cache: Path | None = None) -> WideImages:

@@ -73,6 +73,7 @@ def check_source(
         _check_labels(labels, check)
         _check_counts(labels, source.published(split), check)
     if isinstance(source, TableSource):
+        check.warnings += source.notes
         _check_depth(source, check)
     check.warnings += _copies(hashes)
     return check

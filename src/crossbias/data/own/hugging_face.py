@@ -34,8 +34,9 @@ class HuggingFace(TableSource):
     path: str = ""
     target: str | None = None
     bias: str | None = None
-    attributes: tuple[str, ...] = ()
+    attributes: tuple[str, ...] | None = None
     split_by: str = SPLIT_COLUMN
+    group_by: str | None = None
     validation: Fraction = 0.1
     test: Fraction = 0.2
     size: Count = 224

@@ -30,12 +30,14 @@ class Folder(TableSource):
         path: The folder of the images.
         labels: A ``.csv``, ``.tsv`` or ``.parquet`` file, in the working folder or in ``path``.
         file: Column with the names of the images, relative to ``path``.
-        target: Column of the classes.
+        target: Column of the classes. Numbers are binned if limits are given: ``age:30,40``.
         bias: Column of the bias, where a value may be missing. Several columns, separated by
-            commas, are combined into one bias.
-        attributes: Further columns by which results are reported.
+            commas, are combined into one bias. Numbers are binned as in ``target``.
+        attributes: Further columns by which results are reported. The default is every column of
+            2 to 20 values that have five rows or more on average; ``()`` is none.
         split_by: Column of the splits, one of which is ``train``. Without such a column, splits
             are drawn with the seed of the data, with the same fractions in every group.
+        group_by: Column of what must stay in one split, such as the patient.
         validation: Fraction of the images in a drawn ``validation`` split.
         test: Fraction of the images in a drawn ``test`` split.
         size: Side of the images in pixels.
@@ -53,8 +55,9 @@ class Folder(TableSource):
     file: str = "file"
     target: str | None = None
     bias: str | None = None
-    attributes: tuple[str, ...] = ()
+    attributes: tuple[str, ...] | None = None
     split_by: str = SPLIT_COLUMN
+    group_by: str | None = None
     validation: Fraction = 0.1
     test: Fraction = 0.2
     size: Count = 224
@@ -80,6 +83,11 @@ class Folder(TableSource):
                     f"an image may have only one row"
                 )
         return table
+
+    @property
+    def apart(self) -> list[str]:
+        """Columns that are not about the images, which are attributes only if they are named."""
+        return [self.file, *super().apart]
 
     def files(
         self, split: str, *, root: Path | str | None = None, seed: int = 0

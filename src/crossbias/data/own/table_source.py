@@ -13,6 +13,7 @@ from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit, rea
 from crossbias.data.images.depth import WideImages, wide_images
 from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.own.labels import TableLabels, report_missing_conflicts, splits_of
+from crossbias.data.own.spelling import alone_note, spelling_note
 from crossbias.data.own.table import LabelTable
 from crossbias.data.source import Source, once
 from crossbias.errors import CrossbiasError
@@ -33,8 +34,9 @@ class TableSource(Source):
     path: str
     target: str | None
     bias: str | None
-    attributes: tuple[str, ...]
+    attributes: tuple[str, ...] | None
     split_by: str
+    group_by: str | None
     validation: float
     test: float
     size: int
@@ -79,6 +81,7 @@ class TableSource(Source):
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Read one split; the data is at ``path``, so ``root`` is not used."""
         rows = self.rows(split, seed=seed)
+        self._tell()
         data = self.assembled(split, rows, *self.images(rows))
         if split == "train" and data.bias:
             report_missing_conflicts(data)
@@ -131,8 +134,30 @@ class TableSource(Source):
                 f"in Python; the columns of {self.table.name} are: {', '.join(self.table.columns)}"
             )
         return TableLabels.of(
-            self.table, target=self.target, bias=self.bias, attributes=self.attributes
+            self.table,
+            target=self.target,
+            bias=self.bias,
+            attributes=self.attributes,
+            apart=self.apart,
         )
+
+    @property
+    def apart(self) -> list[str]:
+        """Columns that are not about the images, which are attributes only if they are named."""
+        return [self.split_by, *([] if self.group_by is None else [self.group_by])]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know about the table and how it was read."""
+        found = [self.table.note, spelling_note(self.table, self._labels.columns)]
+        if self.group_by is not None:
+            found.append(alone_note(self.table, self.group_by))
+        return [note for note in found if note]
+
+    @once
+    def _tell(self) -> None:
+        for note in self.notes:
+            self.progress.note(note)
 
     @once
     def _splits(self, seed: int) -> list[str]:
@@ -146,5 +171,10 @@ class TableSource(Source):
         made = {"train": train, "validation": self.validation, "test": self.test}
         fractions = {name: fraction for name, fraction in made.items() if fraction}
         return splits_of(
-            self.table, self._labels, column=self.split_by, fractions=fractions, seed=seed
+            self.table,
+            self._labels,
+            column=self.split_by,
+            fractions=fractions,
+            seed=seed,
+            group_by=self.group_by,
         )
