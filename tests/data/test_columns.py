@@ -155,9 +155,9 @@ def test_variants_of_values_are_pointed_out_in_one_note_with_counts():
         ill=["Yes", "no", "yes", "yes"], sex=["m", "NA", "n/a", ""], place=["a", "b", "a", ""]
     )
     assert spelling_note(rows, ["ill", "sex", "place"]) == (
-        "labels.csv: ill: 'Yes' (1 row) and 'yes' (2 rows) stay different values; write them "
-        "alike if they mean the same; sex: empty cells (1 row) and 'NA' (1 row) and 'n/a' (1 row) "
-        "are read as unknown"
+        "labels.csv: ill: 'Yes' (1 row) and 'yes' (2 rows) are kept apart; write them alike if "
+        "they mean the same; sex: read as unknown: empty cells (1 row) and 'NA' (1 row) and 'n/a' "
+        "(1 row)"
     )
     assert rows.encoded("sex").numbers.tolist() == [0, -1, -1, -1]
     assert spelling_note(rows, ["place"]) is None

@@ -112,14 +112,16 @@ def test_check_says_what_was_found_what_is_assumed_and_how_to_declare_it(tmp_pat
     assert check.errors == []
     assert (
         "20 images have 16 bits, and their largest value is 4,095; depth=12 is assumed, so that "
-        "4,095 is white; declare the bits of your images with --set depth=12"
+        "4,095 is white; declare the bits of your images with --set data.depth=12"
     ) in check.warnings
     assert not any("16 bits" in text for text in check_source(source(folder, depth=12)).warnings)
 
 
 def test_check_warns_of_images_that_a_declared_depth_leaves_black(tmp_path):
     warnings = check_source(source(scans(tmp_path / "scans"), depth=16)).warnings
-    assert any("the brightest pixel is 15 of 255; is it --set depth=12?" in w for w in warnings)
+    assert any(
+        "the brightest pixel is 15 of 255; is it --set data.depth=12?" in w for w in warnings
+    )
     assert any(
         w.startswith("train: 15 of 15 images have no value above 15 of 255") for w in warnings
     )

@@ -198,7 +198,7 @@ def test_notes_about_the_table_are_given_once_and_by_the_check(xrays):
     told = [note for note in found.progress.texts if "labels.csv" in note]
     assert len(told) == 2
     assert "is read as separated by semicolons" in told[0]
-    assert "sex: 'F' (1 row) and 'f' (25 rows) stay different values" in told[1]
+    assert "sex: 'F' (1 row) and 'f' (25 rows) are kept apart" in told[1]
     warnings = check_source(source(xrays)).warnings
     assert [text for text in warnings if text in told] == told
 

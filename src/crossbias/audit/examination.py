@@ -63,7 +63,8 @@ def audit(
     rows = _drawn(len(data), limit, seed)
     some = _subset(data, rows)
     attributes, cues = evidence_of(
-        data, some, files=files and [Path(files[row]) for row in rows.tolist()],
+        data, some,
+        files=None if files is None else [Path(files[row]) for row in rows.tolist()],
         permutations=permutations, seed=seed, progress=progress,
     )  # fmt: skip
     suspects = None

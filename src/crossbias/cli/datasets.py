@@ -99,8 +99,8 @@ def check(
     for text in found.errors:
         say(f"error: {text}")
     say(
-        f"{found.compared} published counts compared, {len(found.errors)} errors, "
-        f"{len(found.warnings)} warnings",
+        f"errors: {len(found.errors)}, warnings: {len(found.warnings)}"
+        + (f", published counts compared: {found.compared}" if found.compared else "")
     )
     if found.errors:
         raise typer.Exit(1)

@@ -15,6 +15,7 @@ from crossbias.data.images.decoding import open_image, wide_values
 from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.memory_maps import cache_folder
 from crossbias.errors import CrossbiasError
+from crossbias.progress import Progress
 from crossbias.runs.files import read_json, write_json
 
 
@@ -33,7 +34,9 @@ class WideImages(NamedTuple):
         return f"{self.images:,} images have 16 bits, and their largest value is {self.largest:,}"
 
 
-def wide_images(items: Sequence[EncodedImage], *, cache: Path | None = None) -> WideImages:
+def wide_images(
+    items: Sequence[EncodedImage], *, cache: Path | None = None, progress: Progress | None = None
+) -> WideImages:
     """Find the 16-bit images among all images of a data set, and their largest value.
 
     The result is kept in the cache, so the files are opened again only if one of them changed.
@@ -42,9 +45,13 @@ def wide_images(items: Sequence[EncodedImage], *, cache: Path | None = None) -> 
     path = cache_folder(cache) / "wide" / f"{key}.json"
     with suppress(CrossbiasError, TypeError):  # not there, damaged, or of another version
         return WideImages(**read_json(path))
+    found = WideImages(0, 0)
     with ThreadPoolExecutor() as pool:
-        largest = [value for value in pool.map(_largest, items) if value is not None]
-    found = WideImages(len(largest), max(largest, default=0))
+        for value in pool.map(_largest, items):
+            if value is not None:
+                if progress is not None and not found.images:
+                    progress.note("there are 16-bit images; finding their largest value, once")
+                found = WideImages(found.images + 1, max(found.largest, value))
     with suppress(CrossbiasError, OSError):  # whoever decodes the images reports a full disk
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, found._asdict())

@@ -164,13 +164,13 @@ def _check_depth(source: TableSource, check: DataCheck) -> None:
     if source.depth is None:
         check.warnings.append(
             f"{found}; depth={found.depth} is assumed, so that {2**found.depth - 1:,} is white; "
-            f"declare the bits of your images with --set depth={found.depth}"
+            f"declare the bits of your images with --set data.depth={found.depth}"
         )
     elif source.depth > found.depth:
         check.warnings.append(
             f"{found}, which needs {found.depth} bits; with depth={source.depth} the brightest "
             f"pixel is {found.largest >> (source.depth - 8)} of 255; is it --set "
-            f"depth={found.depth}?"
+            f"data.depth={found.depth}?"
         )
 
 
@@ -181,13 +181,13 @@ def _check_labels(data: BiasedDataset, check: DataCheck) -> None:
         counts = Counter(column.tolist())
         missing = counts.pop(UNKNOWN, 0)
         if missing:
-            check.warnings.append(f"{data.split}: {name} is unknown for {missing:,} samples")
+            check.warnings.append(
+                f"{data.split}: {name} is unknown for {missing:,} of {len(data):,} samples"
+            )
         once = [values[value] for value in sorted(counts) if counts[value] == 1]
         if once:
             listed = ", ".join(first_few(once))
-            check.warnings.append(
-                f"{data.split}: {len(once)} values of {name} occur once: {listed}"
-            )
+            check.warnings.append(f"{data.split}: values of {name} that occur once: {listed}")
     alone = without_conflicts(data) if data.split == "train" else []
     if alone:
         listed = ", ".join(first_few(alone))
@@ -227,6 +227,7 @@ def _copies(hashes: Mapping[str, Mapping[str, str]]) -> list[str]:
             if same:
                 examples = first_few([f"{one} = {two}" for one, two in same])
                 warnings.append(
-                    f"{len(same):,} samples of {other} are also in {split}: {'; '.join(examples)}"
+                    f"{len(same):,} of {len(entries):,} samples of {other} are also in {split}: "
+                    f"{'; '.join(examples)}"
                 )
     return warnings

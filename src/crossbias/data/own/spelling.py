@@ -26,13 +26,12 @@ def _doubts(name: str, counts: Counter[str]) -> list[str]:
     for cell in sorted(counts.keys() - set(missing)):
         spellings.setdefault(cell.casefold(), []).append(cell)
     doubts = [
-        f"{name}: {_counted(alike, counts)} stay different values; write them alike if they mean "
-        f"the same"
+        f"{name}: {_counted(alike, counts)} are kept apart; write them alike if they mean the same"
         for alike in spellings.values()
         if len(alike) > 1
     ]
     if any(missing):  # a cell that is only empty needs no word
-        doubts.append(f"{name}: {_counted(missing, counts)} are read as unknown")
+        doubts.append(f"{name}: read as unknown: {_counted(missing, counts)}")
     return doubts
 
 

@@ -118,13 +118,15 @@ class TableSource(Source):
         if self.depth is not None:
             return self.depth
         if found := self.wide.depth:
-            self.progress.note(f"{self.wide}: they are read with depth={found} bits")
+            self.progress.note(
+                f"{self.wide}; they are read as {found} bits (--set data.depth={found})"
+            )
         return found
 
     @cached_property
     def wide(self) -> WideImages:
         """The 16-bit images of all splits."""
-        return wide_images(self.items)
+        return wide_images(self.items, progress=self.progress)
 
     @cached_property
     def _labels(self) -> TableLabels:
