@@ -71,12 +71,12 @@ class TableSource(Source):
         return (*first, *sorted(found - set(first)))
 
     def options(self) -> dict[str, Any]:
-        """The keywords of the constructor, without the path, which is part of the name.
+        """The keywords of the constructor, without the path, which is part of the name."""
+        return {name: value for name, value in super().options().items() if name != "path"}
 
-        ``depth`` is the one in use, so that other images are later read as these are.
-        """
-        given = {name: value for name, value in super().options().items() if name != "path"}
-        return given | {"depth": self.used_depth}
+    def recorded(self) -> dict[str, Any]:
+        """The options with the depth in use: other images are later read as these are."""
+        return self.options() | {"depth": self.used_depth}
 
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Read one split; the data is at ``path``, so ``root`` is not used."""
