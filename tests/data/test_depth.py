@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import datasets
 import numpy as np
 import pytest
 import torch
@@ -94,6 +95,17 @@ def test_files_of_eight_bits_have_no_depth_and_keep_their_place_in_the_cache(tmp
     expected, _ = read_images([folder / f"{number}.png" for number in range(15)], Fit(8, "crop", 1))
     assert torch.equal(data.inputs, expected)
     assert [path.name for path in (tmp_path / "cache").glob("crop-*")] == ["crop-8-1"]
+
+
+def test_images_of_a_hugging_face_data_set_are_scaled_too(tmp_path):
+    pictures = [Image.fromarray(np.full((8, 8), 200 * at, np.uint16)) for at in range(COUNT)]
+    columns = {"picture": pictures, "ill": ["yn"[at % 2] for at in range(COUNT)]}
+    features = datasets.Features(picture=datasets.Image(), ill=datasets.Value("string"))
+    datasets.Dataset.from_dict(columns, features=features).save_to_disk(tmp_path / "saved")
+    options = {"target": "ill", "size": 8, "channels": 1, "validation": 0, "test": 0}
+    data = create_source(f"hf:{tmp_path / 'saved'}", **options).load("train")
+    assert data.inputs[:, 0, 0, 0].tolist() == [(200 * at) >> 4 for at in range(COUNT)]
+    assert data.origin["depth"] == 12
 
 
 def test_files_are_measured_once(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -145,7 +146,7 @@ def _decoded(file: Path, fit: Fit) -> tuple[str, int | str]:
     """The hash of a file and its brightest value, or what is wrong with it."""
     try:
         content = file.read_bytes()
-        brightest = max(decode(io.BytesIO(content), fit))
+        brightest = int(np.frombuffer(decode(io.BytesIO(content), fit), np.uint8).max())
     except OSError as error:
         return "", unreadable(error)
     except CrossbiasError as error:
