@@ -88,7 +88,8 @@ class Folder(TableSource):
     @cached_property
     def all_files(self) -> list[Path]:
         """The image file of every row."""
-        return files_inside(Path(self.path), self.table.column(self.file), self.titles)
+        names, present = self.table.column(self.file), not self.judged_only
+        return files_inside(Path(self.path), names, self.titles, present=present)
 
     def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
         """Read the images of some rows, from the cache."""
@@ -121,7 +122,8 @@ class Folder(TableSource):
         """The table that a folder for each class amounts to."""
         found = [Path(name) for name in sorted(_files(self.path))]
         first = {file.parts[0] for file in found}
-        by_split = bool(first & {"train", "training"}) and first <= SPLIT_NAMES.keys()
+        trains = self.judged_only or bool(first & {"train", "training"})
+        by_split = trains and first <= SPLIT_NAMES.keys()
         names = (SPLIT_COLUMN, "class") if by_split else ("class",)
         for file in found:
             if len(file.parts) <= len(names):

@@ -37,18 +37,26 @@ class TableLabels:
 
     @classmethod
     def of(
-        cls, table: LabelTable, *, target: str, bias: str | None, attributes: Sequence[str]
+        cls,
+        table: LabelTable,
+        *,
+        target: str,
+        bias: str | None,
+        attributes: Sequence[str],
+        judged_only: bool = False,
     ) -> "TableLabels":
         """Read the labels from columns of a table.
 
         The bias may be several columns separated by commas; each of them is also an attribute.
+        With ``judged_only``, target and bias may have fewer than two values.
         """
-        parts = [name.strip() for name in bias.split(",")] if bias else []
+        parts = bias_columns(bias)
         found = {name: table.encoded(name) for name in (*parts, *attributes)}
+        least = 0 if judged_only else 2
         if bias:
             bias = ",".join(parts)
-            found[bias] = _of_two(table.combined(parts), bias, table)
-        classes = _of_two(table.encoded(target), target, table)
+            found[bias] = _of_two(table.combined(parts), bias, table, least)
+        classes = _of_two(table.encoded(target), target, table, least)
         _refuse_missing(table, target, (classes.numbers < 0).nonzero().flatten().tolist())
         return cls(classes, found, bias or None)
 
@@ -59,15 +67,33 @@ class TableLabels:
         return list(zip(targets.tolist(), biases.tolist(), strict=True))
 
 
+def bias_columns(bias: str | None) -> list[str]:
+    """The columns that a bias combines.
+
+    >>> bias_columns("hospital, sex"), bias_columns(None)
+    (['hospital', 'sex'], [])
+    """
+    return [name.strip() for name in bias.split(",")] if bias else []
+
+
 def splits_of(
-    table: LabelTable, labels: TableLabels, *, column: str, fractions: dict[str, float], seed: int
+    table: LabelTable,
+    labels: TableLabels,
+    *,
+    column: str,
+    fractions: dict[str, float],
+    seed: int,
+    judged_only: bool = False,
 ) -> list[str]:
-    """The split of every row: from a column if the table has it, else drawn by fraction."""
+    """The split of every row: from a column if the table has it, else drawn by fraction.
+
+    Only with ``judged_only`` may the column lack ``train``.
+    """
     if column not in table.columns and column in ("", SPLIT_COLUMN):
         return split_by_fraction(labels.groups(), fractions, seed=seed)
     cells = [SPLIT_NAMES.get(cell.lower(), cell) for cell in table.column(column)]
     _refuse_missing(table, column, [row for row, cell in enumerate(cells) if is_missing(cell)])
-    if "train" not in cells:
+    if "train" not in cells and not judged_only:
         raise CrossbiasError(
             f"{table.name}: {column} is never 'train'; it is {', '.join(sorted(set(cells))[:5])}; "
             f"name another column of splits, or none to have them drawn: split_by="
@@ -126,8 +152,8 @@ def report_missing_conflicts(data: BiasedDataset) -> None:
         )  # fmt: skip
 
 
-def _of_two(encoded: EncodedColumn, name: str, table: LabelTable) -> EncodedColumn:
-    if len(encoded.values) < 2:
+def _of_two(encoded: EncodedColumn, name: str, table: LabelTable, least: int) -> EncodedColumn:
+    if len(encoded.values) < least:
         raise CrossbiasError(
             f"{table.name}: {name} has {len(encoded.values)} value"
             f"{'s' if not encoded.values else f', {encoded.values[0]!r},'} and needs two or more; "

@@ -102,14 +102,15 @@ class TableSource(Source):
                 f"in Python; the columns of {self.table.name} are: {', '.join(self.table.columns)}"
             )
         return TableLabels.of(
-            self.table, target=self.target, bias=self.bias, attributes=self.attributes
-        )
+            self.table, target=self.target, bias=self.bias, attributes=self.attributes,
+            judged_only=self.judged_only,
+        )  # fmt: skip
 
     @once
     def _splits(self, seed: int) -> list[str]:
         """The split of every row of the table."""
         train = 1 - self.validation - self.test
-        if train <= 0:
+        if train <= 0 and not self.judged_only:
             raise CrossbiasError(
                 f"validation ({self.validation:g}) and test ({self.test:g}) leave nothing of "
                 f"{self.title} for training; their sum must be below 1"
@@ -117,5 +118,6 @@ class TableSource(Source):
         made = {"train": train, "validation": self.validation, "test": self.test}
         fractions = {name: fraction for name, fraction in made.items() if fraction}
         return splits_of(
-            self.table, self._labels, column=self.split_by, fractions=fractions, seed=seed
-        )
+            self.table, self._labels, column=self.split_by, fractions=fractions, seed=seed,
+            judged_only=self.judged_only,
+        )  # fmt: skip
