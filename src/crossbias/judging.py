@@ -18,7 +18,6 @@ from crossbias.verify import Metrics
 
 _WHOLE = {"validation": 0.0, "test": 1.0}  # how data without a column of splits is split
 _SIZES = {"size", "image_size"}  # options that set height and width
-_COLUMNS = ("target", "bias", "split_by")  # options that name columns, which other data may lack
 
 
 def judge(
@@ -55,7 +54,8 @@ def judge(
     for name in splits or _test_splits(experiment.source):
         data = experiment.split(name)
         found[name] = trained.evaluate(data, any_size=bool(_SIZES & given.keys()))
-        _note_differences(trained, data, unchanged=is_own and not given, progress=progress)
+        alike = is_own and not given.keys() - {"root"}
+        _note_differences(trained, data, alike=alike, progress=progress)
     return found
 
 
@@ -101,7 +101,9 @@ def _without_absent_columns(data: dict[str, Any], kept: dict[str, Any]) -> dict[
     assert isinstance(source, TableSource)
     source.judged_only = True
     columns = source.table.columns
-    absent = [key for key in _COLUMNS if not set(bias_columns(kept.get(key))) <= set(columns)]
+    named = {key: [kept.get(key)] for key in ("target", "split_by")}
+    named["bias"] = [*bias_columns(kept.get("bias"))]
+    absent = [key for key, needs in named.items() if not set(needs) <= set(columns)]
     kept = {key: value for key, value in kept.items() if key not in absent}
     if kept.get("attributes"):
         kept["attributes"] = [column for column in kept["attributes"] if column in columns]
@@ -127,9 +129,9 @@ def _note_whole(source: Source, progress: Progress) -> None:
 
 
 def _note_differences(
-    trained: TrainedRun, data: BiasedDataset, *, unchanged: bool, progress: Progress
+    trained: TrainedRun, data: BiasedDataset, *, alike: bool, progress: Progress
 ) -> None:
-    """Say what cannot be reported, and that data is not what it was."""
+    """Say what cannot be reported, and where data that should be the same is not."""
     if trained.bias is not None and not data.has_bias_labels:
         progress.note(
             f"{data.name} {data.split} has no labels of {trained.bias}, the bias of the run: it is "
@@ -141,7 +143,7 @@ def _note_differences(
             f"none of them is known to be aligned or conflicting"
         )
     recorded = trained.config["data"]["hashes"].get(data.split)
-    if unchanged and recorded not in (None, as_in_training(data, trained.facts).hash):
+    if alike and recorded not in (None, as_in_training(data, trained.facts).hash):
         progress.note(
             f"{data.name} {data.split} has changed since the run was trained; drawn splits may now "
             f"hold samples of the training"
