@@ -76,6 +76,18 @@ def predict(network: nn.Module, data: BiasedDataset, *, pictures: bool = False) 
     )
 
 
+def _logits(output: Any, data: BiasedDataset) -> Tensor:
+    """The logits that a model gives: its output, or the part of it that has this name."""
+    logits = getattr(output, "logits", output)
+    shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(output).__name__
+    if not isinstance(logits, Tensor) or shape[1:] != (data.num_classes,):
+        raise CrossbiasError(
+            f"the model gives {shape} for a batch of {data.name}; it must give a logit for each of "
+            f"the {data.num_classes} classes"
+        )
+    return logits
+
+
 def evaluate(
     network: nn.Module,
     data: BiasedDataset,
@@ -136,18 +148,6 @@ def metrics_of(
 
     others = {name: of(name) for name in data.attributes if name != data.bias}
     return replace(of(data.bias), attributes=others)
-
-
-def _logits(output: Any, data: BiasedDataset) -> Tensor:
-    """The logits that a model gives: its output, or the part of it that has this name."""
-    logits = getattr(output, "logits", output)
-    shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(output).__name__
-    if not isinstance(logits, Tensor) or shape[1:] != (data.num_classes,):
-        raise CrossbiasError(
-            f"the model gives {shape} for a batch of {data.name}; it must give a logit for each of "
-            f"the {data.num_classes} classes"
-        )
-    return logits
 
 
 def _rows_to_show(data: BiasedDataset) -> Tensor:
