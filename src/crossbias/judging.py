@@ -80,6 +80,8 @@ def _elsewhere(
     name = str(given.get("name", own["name"]))
     kept = {"name": name} | {key: own[key] for key in ("root",) if key in own}
     kind, own_kind = find_source(name), DATASETS.get(str(own["name"]).partition(":")[0])
+    if "image_size" in parameters_of(kind) and len(trained.facts["shape"]) == 3:
+        kept["image_size"] = trained.facts["shape"][-1]
     if not issubclass(kind, TableSource):
         return kept
     kept |= _WHOLE

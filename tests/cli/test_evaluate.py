@@ -140,7 +140,7 @@ def test_a_class_of_another_name_is_refused_with_both_lists(refused) -> None:
 
 
 def test_ten_classes_are_refused_by_a_model_of_two(refused) -> None:
-    line = refused("--data", "glyphs", "--set", "image_size=16", "--set", "test_size=20")
+    line = refused("--data", "glyphs", "--set", "test_size=20")
     assert "glyphs test has the class '0'" in line
     assert "the model knows: man, woman" in line
 

@@ -100,6 +100,17 @@ def test_a_network_of_fit_keeps_the_normalization_of_its_training(
     assert evaluate(result.network, train, normalize="none", training=train) != found
 
 
+def test_a_model_without_parameters_is_judged_on_the_cpu(data: BiasedDataset) -> None:
+    """By the class that the first channel shows."""
+
+    class Rule(nn.Module):
+        def forward(self, inputs: Tensor) -> Tensor:
+            level = 255 * inputs[:, 0].mean((1, 2)) - 30
+            return -(level[:, None] - 60 * torch.arange(3)).abs()
+
+    assert evaluate(Rule(), data, normalize="none").overall.value == 1.0
+
+
 def test_a_model_of_other_logits_is_refused(data: BiasedDataset) -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(108, 1000))
     with pytest.raises(CrossbiasError, match=r"gives \(48, 1000\) for .* each of the 3 classes"):

@@ -46,7 +46,7 @@ def batches_for(
     network: nn.Module, data: BiasedDataset, rows: Tensor | None = None
 ) -> Iterator[Batch]:
     """The data in order, or some of its rows, as batches on the network's device."""
-    device = next(network.parameters()).device
+    device = next(network.parameters(), torch.empty(0)).device
     loader = Loader(data, device, resident_bytes=0, workers=0)
     rows = torch.arange(len(data)) if rows is None else rows
     return loader.batches(batches(rows, _BATCH))

@@ -112,6 +112,7 @@ def as_in_training(
         facts: What ``config.json`` records of the training data.
         any_size: Accept images of another height and width than those of the training.
     """
+    data = matched(data, facts["classes"], facts["values"])
     shape, trained = list(data.inputs.shape[1:]), facts["shape"]
     if shape != trained and not (any_size and (len(shape), shape[0]) == (len(trained), trained[0])):
         found, wanted = (" x ".join(map(str, sizes)) for sizes in (shape, trained))
@@ -119,7 +120,6 @@ def as_in_training(
             f"{data.name} {data.split} has inputs of {found}, but the model was trained on "
             f"{wanted}; load the data with the size and channels of the training"
         )
-    data = matched(data, facts["classes"], facts["values"])
     mean, std = normalization_of(facts)
     crop = facts["pixels"]["crop"]
     if (data.crop, data.mean, data.std) == (crop, mean, std):

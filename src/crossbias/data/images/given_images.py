@@ -32,7 +32,7 @@ def as_inputs(given: Any, shape: Sequence[int], fit: Fit) -> Tensor:
     if isinstance(given, Tensor) and list(given.shape[1:]) == list(shape):
         wanted = given.is_floating_point() if len(shape) == 1 else given.dtype == torch.uint8
         if wanted:
-            return given
+            return given.cpu()
     if list(shape) != [fit.channels, fit.size, fit.size] or fit.channels not in (1, 3):
         raise CrossbiasError(
             f"the model takes inputs of {' x '.join(map(str, shape))}, got {_named(given)}; "
