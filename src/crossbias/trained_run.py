@@ -145,10 +145,6 @@ def load_run(folder: Path | str, *, network: nn.Module | None = None) -> Trained
         folder: The folder that ``crossbias train --out`` or ``fit(..., folder=)`` wrote.
         network: The torch model that ``fit`` was given, where it was not given by name. It is
             copied, and the copy gets the trained weights.
-
-    >>> run = load_run("runs/pgd")  # doctest: +SKIP
-    >>> run.predict(["a.png", "b.png"]).classes  # doctest: +SKIP
-    ['cat', 'dog']
     """
     folder = Path(folder)
     files = RunFolder(folder)

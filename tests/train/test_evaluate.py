@@ -100,6 +100,24 @@ def test_a_network_of_fit_keeps_the_normalization_of_its_training(
     assert evaluate(result.network, train, normalize="none", training=train) != found
 
 
+def test_the_training_data_tells_the_order_of_the_logits(data: BiasedDataset) -> None:
+    """A test set made by itself may number classes and values in another order."""
+    train = replace(data, classes=("a", "b", "c"), values={"color": ("x", "y", "z")})
+    other = replace(
+        train,
+        targets=2 - train.targets,
+        classes=("c", "b", "a"),
+        attributes={"color": 2 - train.attributes["color"]},
+        values={"color": ("z", "y", "x")},
+        alignments={},
+    )
+    model = nn.Sequential(nn.Flatten(), nn.Linear(108, 3))
+    assert evaluate(model, other, training=train) == evaluate(model, train, training=train)
+    strange = replace(other, classes=("c", "b", "d"))
+    with pytest.raises(CrossbiasError, match="has the class 'd'"):
+        evaluate(model, strange, training=train)
+
+
 def test_a_model_without_parameters_is_judged_on_the_cpu(data: BiasedDataset) -> None:
     """By the class that the first channel shows."""
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.loader import Loader
+from crossbias.data.matching import matched
 from crossbias.data.order import batches
 from crossbias.errors import CrossbiasError
 from crossbias.networks.network import evaluation
@@ -100,17 +101,21 @@ def evaluate(
 
     Args:
         network: The classifier: one that ``fit`` trained, or any torch model that gives logits in
-            the order of ``data.classes``.
+            the order of the classes of ``training``, or else of ``data``.
         data: The split.
         normalize: How images in [0, 1] are normalized for the network: ``"none"``, ``"data"``
             for mean and std of the data set, ``"imagenet"``, or ``(mean, std)`` by channel. If left
             out, as in the training by ``fit``. A model from another training needs this argument,
             unless you gave the data set its own ``mean`` and ``std``.
         alignment: Which groups are aligned, from the training data (``train.alignment()``).
-        training: The training data itself, which tells it for every attribute. If both are left
-            out and the data set declares no alignment, ``aligned`` and ``conflicting`` are None.
+        training: The training data itself, which tells it for every attribute; classes and values
+            of ``data`` are matched with it by name. If both are left out and the data set declares
+            no alignment, ``aligned`` and ``conflicting`` are None.
     """
-    tables = alignments_of(training) if training is not None else None
+    tables = None
+    if training is not None:
+        tables = alignments_of(training)
+        data = matched(data, training.classes, training.values)
     if data.inputs.dtype == torch.uint8:
         mean, std = normalization_for(network, data, normalize)
         data = replace(data, mean=mean, std=std)
