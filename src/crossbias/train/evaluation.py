@@ -140,7 +140,11 @@ def metrics_of(
 
     An attribute without a table, given or declared by the data set, is judged by group only.
     """
-    declared = {name: Alignment(data.values[name], t) for name, t in data.alignments.items()}
+    declared = {
+        name: Alignment(data.values[name], data.alignments[name])
+        for name in data.attributes
+        if name in data.alignments
+    }
     tables = {**declared, **(tables or {})}
     if alignment is not None and data.bias is not None:
         tables[data.bias] = Alignment(data.values[data.bias], alignment)
