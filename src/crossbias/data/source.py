@@ -53,6 +53,7 @@ class Source(ABC):
     network: ClassVar[str]  # name of the network that is trained by default
     version: ClassVar[int] = 1  # raised whenever the same options give different data
     progress: Progress = Progress()  # receives reports while files are read
+    judged_only: bool = False  # whether a model is judged on this data and none is trained on it
 
     @abstractmethod
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:

@@ -167,18 +167,23 @@ def _fitted(image: Image.Image, fit: Fit) -> Image.Image:
     return resized.crop((left, top, left + size, top + size))
 
 
-def file_items(files: Sequence[Path], names: Sequence[str]) -> list[EncodedImage]:
-    """Files identified by path, size and time of modification, which reveal changes."""
+def file_items(
+    files: Sequence[Path], names: Sequence[str], *, present: bool = True
+) -> list[EncodedImage]:
+    """Files identified by path, size and time of modification, which reveal changes.
+
+    With ``present``, missing files are refused; otherwise each is refused when it is opened.
+    """
     items, reasons = [], {}
     for row, file in enumerate(files):
         try:
             status = os.stat(file)
+            state: tuple[int, ...] = (status.st_size, status.st_mtime_ns)
         except OSError as error:
-            reasons[row] = unreadable(error)
-        else:
-            identity = repr((os.path.abspath(file), status.st_size, status.st_mtime_ns))
-            items.append(EncodedImage(identity, names[row], partial(_opened, file)))
-    if reasons:
+            reasons[row], state = unreadable(error), ()
+        identity = repr((os.path.abspath(file), *state))
+        items.append(EncodedImage(identity, names[row], partial(_opened, file)))
+    if reasons and present:
         raise UnusableImages(reasons, names)
     return items
 

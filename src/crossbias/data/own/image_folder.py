@@ -98,12 +98,13 @@ class Folder(TableSource):
     @cached_property
     def all_files(self) -> list[Path]:
         """The image file of every row."""
-        return files_inside(Path(self.path), self.table.column(self.file), self.titles)
+        names, present = self.table.column(self.file), not self.judged_only
+        return files_inside(Path(self.path), names, self.titles, present=present)
 
     @cached_property
     def items(self) -> list[EncodedImage]:
         """The image of every row, identified by path, size and time of modification."""
-        return file_items(self.all_files, self.titles)
+        return file_items(self.all_files, self.titles, present=not self.judged_only)
 
     @cached_property
     def titles(self) -> list[str]:
@@ -127,7 +128,8 @@ class Folder(TableSource):
         """The table that a folder for each class amounts to."""
         found = [Path(name) for name in sorted(_files(self.path))]
         first = {file.parts[0] for file in found}
-        by_split = bool(first & {"train", "training"}) and first <= SPLIT_NAMES.keys()
+        trains = self.judged_only or bool(first & {"train", "training"})
+        by_split = trains and first <= SPLIT_NAMES.keys()
         names = (SPLIT_COLUMN, "class") if by_split else ("class",)
         for file in found:
             if len(file.parts) <= len(names):

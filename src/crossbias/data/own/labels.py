@@ -47,12 +47,15 @@ class TableLabels:
         bias: str | None,
         attributes: Sequence[str] | None,
         apart: Iterable[str] = (),
+        judged_only: bool = False,
     ) -> "TableLabels":
         """Read the labels from columns of a table, which may be binned.
 
         The bias may be several columns separated by commas; each of them is also an attribute.
         Without ``attributes``, all columns of few values are attributes, except those ``apart``.
+        With ``judged_only``, target and bias may have fewer than two values.
         """
+        least = 0 if judged_only else 2
         classes, *others = chosen_columns(target, table) or [ChosenColumn(target)]
         if others:
             raise CrossbiasError(f"the target must be one column, got {target!r}")
@@ -66,8 +69,8 @@ class TableLabels:
         bias = ",".join(map(str, parts))
         if parts:
             combined = EncodedColumn.combined([part.encoded(table) for part in parts])
-            found[bias] = _of_two(combined, bias, table)
-        encoded = _of_two(classes.encoded(table), target, table)
+            found[bias] = _of_two(combined, bias, table, least)
+        encoded = _of_two(classes.encoded(table), target, table, least)
         _refuse_missing(table, target, (encoded.numbers < 0).nonzero().flatten().tolist())
         columns = tuple(dict.fromkeys(column.column for column in (classes, *parts, *further)))
         return cls(encoded, found, bias or None, columns)
@@ -87,17 +90,19 @@ def splits_of(
     fractions: dict[str, float],
     seed: int,
     group_by: str | None = None,
+    judged_only: bool = False,
 ) -> list[str]:
     """The split of every row: from a column if the table has it, else drawn by fraction.
 
-    Rows with the same value of ``group_by`` are in the same split.
+    Rows with the same value of ``group_by`` are in the same split. Only with
+    ``judged_only`` may the column lack ``train``.
     """
     together = None if group_by is None else _units(table.column(group_by))
     if column not in table.columns and column in ("", SPLIT_COLUMN):
         return split_by_fraction(labels.groups(), fractions, seed=seed, together=together)
     cells = [SPLIT_NAMES.get(cell.lower(), cell) for cell in table.column(column)]
     _refuse_missing(table, column, [row for row, cell in enumerate(cells) if is_missing(cell)])
-    if "train" not in cells:
+    if "train" not in cells and not judged_only:
         raise CrossbiasError(
             f"{table.name}: {column} is never 'train'; it is {', '.join(sorted(set(cells))[:5])}; "
             f"name another column of splits, or none to have them drawn: split_by="
@@ -193,9 +198,9 @@ def report_missing_conflicts(data: BiasedDataset) -> None:
         )  # fmt: skip
 
 
-def _of_two(encoded: EncodedColumn, name: str, table: LabelTable) -> EncodedColumn:
+def _of_two(encoded: EncodedColumn, name: str, table: LabelTable, least: int) -> EncodedColumn:
     present = [encoded.values[at] for at in sorted({*encoded.numbers.tolist()}) if at >= 0]
-    if len(present) < 2:
+    if len(present) < least:
         raise CrossbiasError(
             f"{table.name}: {name} has {len(present)} value"
             f"{'s' if not present else f', {present[0]!r},'} and needs two or more; "

@@ -141,6 +141,7 @@ class TableSource(Source):
             bias=self.bias,
             attributes=self.attributes,
             apart=self.apart,
+            judged_only=self.judged_only,
         )
 
     @property
@@ -165,7 +166,7 @@ class TableSource(Source):
     def _splits(self, seed: int) -> list[str]:
         """The split of every row of the table."""
         train = 1 - self.validation - self.test
-        if train <= 0:
+        if train <= 0 and not self.judged_only:
             raise CrossbiasError(
                 f"validation ({self.validation:g}) and test ({self.test:g}) leave nothing of "
                 f"{self.title} for training; their sum must be below 1"
@@ -179,4 +180,5 @@ class TableSource(Source):
             fractions=fractions,
             seed=seed,
             group_by=self.group_by,
+            judged_only=self.judged_only,
         )
