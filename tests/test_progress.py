@@ -49,6 +49,10 @@ def test_a_header_notes_and_the_last_epoch_are_printed_at_once():
     ]
 
 
+def test_a_run_that_is_refused_prints_no_header():
+    assert lines_of(lambda progress: progress.header(["data: faces"]), Watch()) == []
+
+
 def test_a_line_every_half_minute_and_not_for_every_epoch():
     watch = Watch()
 

@@ -52,12 +52,13 @@ class LineProgress(Progress):
     def __init__(self, console: "Console", clock: Callable[[], float] = time.monotonic) -> None:
         self.console, self._clock = console, clock
         self.stage, self.epochs, self.epoch_steps, self.validation = "", 0, 0, ""
+        self._header: Sequence[str] = ()  # what is still to be printed of it
         self._printed = clock()  # time of the last line
         self._first: tuple[int, float] | None = None  # steps done and time, early in the stage
 
     def header(self, lines: Sequence[str]) -> None:
-        """Print the header."""
-        self._print("\n".join(lines))
+        """Print the header as soon as something happens: a refused run is one line."""
+        self._header = lines
 
     def prepare(self, what: str, done: int, total: int) -> None:
         """Print a line if it is time for one."""
@@ -65,7 +66,9 @@ class LineProgress(Progress):
             self._print(f"{what}: {done:,} of {total:,}")
 
     def begin(self, stage: str, epochs: int, epoch_steps: int) -> None:
-        """Remember what is trained."""
+        """Print the header; remember what is trained."""
+        if self._header:
+            self._print()
         self.stage, self.epochs, self.epoch_steps = stage, epochs, epoch_steps
         self.validation, self._first = "", None
 
@@ -112,7 +115,8 @@ class LineProgress(Progress):
     def _told(self, rate: float, losses: dict[str, float]) -> str:
         return f"{rate:,.0f} samples/s{self.validation}  {numbers_in_words(losses)}"
 
-    def _print(self, text: str) -> None:
+    def _print(self, *texts: str) -> None:
+        text, self._header = "\n".join([*self._header, *texts]), ()
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
         self._printed = self._clock()
 

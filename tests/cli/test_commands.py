@@ -178,7 +178,7 @@ MISTAKES = {
     "batch of one": (["--method", "erm", "--batch-size", "1"], "batch normalization needs"),
     "rho": (["--method", "erm", "--set", "data.rho=1.2"], "must be in [0, 1], got 1.2"),
     "device": (["--method", "erm", "--device", "cuda:9"], "device 'cuda:9' is not there"),
-    "no method": ([], "no method is named; pass --method"),
+    "no method": (["--set", "alpha=1"], "no method is named; pass --method"),
     "no bias labels": (["--method", "end", "--bias", "none"], "bias of data set 'glyphs' must be"),
     "augmentation": (["--method", "erm", "--set", "train.augment=filp"], "did you mean 'flip'"),
     "resume of nothing": (["--resume"], "does not exist"),
