@@ -40,7 +40,7 @@ def test_the_header_says_what_is_trained_on_what_and_how(data, validation, netwo
     assert found["groups"].endswith(f"; {aligned} aligned, {48 - aligned} conflicting by color")
     assert found["method"] == "end; uses the bias labels"
     assert found["network"] == f"Sequential, {size} parameters, new random weights"
-    assert found["training"] == "3 epochs x 3 steps of 16 samples; adam, rate 0.01, constant"
+    assert found["training"] == "3 epochs x 3 steps of 16 samples; adam, learning rate 0.01, constant"
     assert found["augment"] == "flip"
     assert found["device"] == f"cpu ({torch.get_num_threads()} threads), float32"
 
@@ -54,7 +54,7 @@ def test_the_header_of_a_network_by_name_and_of_a_length_in_steps(data):
     assert found["classes"] == "0 16, 1 16, 2 16"
     assert found["method"] == "erm (plain training); needs to know nothing about the bias"
     assert found["network"] == "simple-convnet-1, 37,755 parameters, not pretrained"
-    assert found["training"] == "4 steps of 16 samples; adam, rate 0.01, schedule cosine"
+    assert found["training"] == "4 steps of 16 samples; adam, learning rate 0.01, cosine"
     assert found["augment"] == "crop(1), flip"
     assert found["device"].endswith(", bf16")
 

@@ -109,7 +109,7 @@ def train_run(
         try:
             trained = method.fit(run)
         except Exception:
-            if not resume:
+            if run.devices.is_main and not resume:
                 _forget_if_unused(run.folder)
             raise
         finally:

@@ -108,5 +108,5 @@ def _length(config: TrainConfig, steps: int) -> str:
 
 
 def _pace(config: TrainConfig) -> str:
-    schedule = "constant" if config.schedule == "none" else f"schedule {config.schedule}"
-    return f"{config.optimizer}, rate {config.lr:g}, {schedule}"
+    schedule = "constant" if config.schedule == "none" else config.schedule
+    return f"{config.optimizer}, learning rate {config.lr:g}, {schedule}"
