@@ -40,7 +40,8 @@ def test_the_header_says_what_is_trained_on_what_and_how(data, validation, netwo
     assert found["groups"].endswith(f"; {aligned} aligned, {48 - aligned} conflicting by color")
     assert found["method"] == "end; uses the bias labels"
     assert found["network"] == f"Sequential, {size} parameters, new random weights"
-    assert found["training"] == "3 epochs x 3 steps of 16 samples; adam, learning rate 0.01, constant"
+    pace = "adam, learning rate 0.01, constant"
+    assert found["training"] == f"3 epochs x 3 steps of 16 samples; {pace}"
     assert found["augment"] == "flip"
     assert found["device"] == f"cpu ({torch.get_num_threads()} threads), float32"
 
