@@ -199,10 +199,17 @@ def write(table: Table, found: Mapping[str, dict[str, Any]], path: Path) -> None
 
 
 def check_same_data(table: Table, found: Mapping[str, dict[str, Any]]) -> None:
-    """Refuse rows that were judged on different data: they must not stand in one column."""
+    """Refuse rows that were judged on different data: they must not stand in one column.
+
+    A row that itself says it has other data, by a setting of the data, is left out.
+    """
+    alike = [
+        row for row, about in table.rows.items()
+        if not any(name.startswith("data.") for name in about.get("set", {}))
+    ]  # fmt: skip
     for column in table.columns:
         for seed in table.seeds:
-            keys = [f"{row} | {column} | {seed}" for row in table.rows]
+            keys = [f"{row} | {column} | {seed}" for row in alike]
             hashes = {key: found[key].get("hashes") for key in keys if key in found}
             known = {key: value for key, value in hashes.items() if value}
             for key, value in known.items():

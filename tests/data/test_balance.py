@@ -8,8 +8,7 @@ import torch
 
 import crossbias
 from crossbias import BiasedDataset, TrainConfig
-from crossbias.data.balance import balanced_weights
-from crossbias.data.order import epoch_order
+from crossbias.data.order import balanced_weights, epoch_order
 from crossbias.errors import CrossbiasError
 from crossbias.methods import ERM, PGD
 

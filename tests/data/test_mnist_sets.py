@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from scipy import stats
 from torch import Tensor
 
@@ -217,6 +218,13 @@ def test_lnl_colors_are_normal_drawn_again_outside_and_rounded_down(split: str) 
         unrounded = colors[:, channel] + draw.uniform(size=len(colors))
         # Uniform, if that is what they are; what rounding hid matters little within one level.
         assert stats.kstest(expected.cdf(unrounded), "uniform").pvalue > 1e-3
+
+
+def test_lnl_in_gray_has_the_lightness_that_pillow_computes() -> None:
+    color, gray = (load("colored-mnist-lnl", "test", gray=shown) for shown in (False, True))
+    for image, shown in zip(color.inputs, gray.inputs, strict=True):
+        expected = np.array(Image.fromarray(image.permute(1, 2, 0).numpy()).convert("L"))
+        assert np.abs(shown.numpy().astype(int) - expected).max() <= 1  # they round otherwise
 
 
 def test_lnl_splits_have_the_mean_colors_of_the_paper() -> None:

@@ -20,4 +20,4 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, monkeypatch):
     for block in blocks:
         exec(compile(block, page, "exec"), module.__dict__)
     for rule in module.test_contract.pytestmark[0].args[1]:
-        rule()
+        rule.check()

@@ -25,7 +25,7 @@ OTHER_VALUES = {"inner": "erm", "noise_epochs": 1}
 
 @pytest.mark.parametrize("rule", contract(Denoised, other_values=OTHER_VALUES), ids=str)
 def test_contract(rule):
-    rule()
+    rule.check()
 
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)

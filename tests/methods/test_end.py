@@ -21,7 +21,7 @@ OTHER_VALUES = {"alpha": 0.9, "beta": 0.9, "variant": "paper", "layer": "body.0"
 
 @pytest.mark.parametrize("rule", contract(EnD, other_values=OTHER_VALUES), ids=str)
 def test_contract(rule):
-    rule()
+    rule.check()
 
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)

@@ -8,4 +8,4 @@ from crossbias.testing import contract
 
 @pytest.mark.parametrize("rule", contract(ERM, other_values={}), ids=str)
 def test_contract(rule):
-    rule()
+    rule.check()

@@ -48,7 +48,7 @@ TOGETHER = {
     "rule", contract(IE, other_values=OTHER_VALUES, together=TOGETHER), ids=str
 )
 def test_contract(rule):
-    rule()
+    rule.check()
 
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)

@@ -30,7 +30,7 @@ OTHER_VALUES = {
 
 @pytest.mark.parametrize("rule", contract(LNL, other_values=OTHER_VALUES), ids=str)
 def test_contract(rule):
-    rule()
+    rule.check()
 
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)

@@ -36,7 +36,7 @@ OTHER_VALUES = {
 
 @pytest.mark.parametrize("rule", contract(ReBias, other_values=OTHER_VALUES), ids=str)
 def test_contract(rule):
-    rule()
+    rule.check()
 
 
 SGD = TrainConfig(batch_size=48, device="cpu", optimizer="sgd", momentum=0.0, lr=0.1)

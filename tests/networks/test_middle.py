@@ -4,14 +4,12 @@ import pytest
 import timm
 import torch
 import torchvision
-from PIL import Image
 from torch import nn
 
-from crossbias import Network, Recipe, as_network
+from crossbias import Network, as_network
 from crossbias.errors import CrossbiasError
 from crossbias.networks import create_network
 from crossbias.networks.bias_predictors import ColorPredictor, LabelPredictor, middle_layer
-from crossbias.networks.gray import Grayscale
 
 
 @pytest.mark.parametrize(
@@ -130,19 +128,3 @@ def test_a_label_predictor_pools_maps():
     predictor = LabelPredictor(4, 3)
     maps = torch.rand(5, 4, 6, 6)
     torch.testing.assert_close(predictor(maps), predictor(maps.flatten(2).mean(2)))
-
-
-def test_gray_shows_any_network_the_luminance_that_pillow_computes():
-    images = torch.randint(0, 256, (4, 3, 16, 16), dtype=torch.uint8)
-    grays = Grayscale()(images.float())
-    for image, gray in zip(images, grays, strict=True):
-        expected = Image.fromarray(image.permute(1, 2, 0).numpy()).convert("L")
-        levels = torch.tensor(list(expected.tobytes())).view(16, 16)
-        assert (gray - levels).abs().max() <= 1
-    torch.manual_seed(0)
-    network = Recipe("gray", {"of": "convnet-1x1"}).build(num_classes=2, shape=(3, 16, 16))
-    plain = create_network("convnet-1x1", num_classes=2)
-    plain.load_state_dict({**network.body[1].state_dict(prefix="body."),
-                           **network.head.state_dict(prefix="head.")})  # fmt: skip
-    inputs = images.float() / 255
-    torch.testing.assert_close(network.eval()(inputs).logits, plain.eval()(grays / 255).logits)

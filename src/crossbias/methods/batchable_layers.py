@@ -112,17 +112,12 @@ class _Convolution(torch.autograd.Function):
         of_images = of_weight = None
         with torch.no_grad():  # or torch.func would keep the unfolded input for a second derivative
             if ctx.needs_input_grad[0]:
-                of_images = _input_gradient(images, weight, gradient, ctx.geometry)
+                of_images = conv2d_input(  # type: ignore[no-untyped-call]
+                    images.shape, weight.to(images.dtype), gradient, *ctx.geometry
+                )
             if ctx.needs_input_grad[1]:
                 of_weight = _weight_gradient(images, weight, gradient, ctx.geometry)
         return of_images, of_weight, None, None, None
-
-
-def _input_gradient(images: Tensor, weight: Tensor, towards: Tensor, geometry: list[Any]) -> Tensor:
-    gradient: Tensor = conv2d_input(  # type: ignore[no-untyped-call]
-        images.shape, weight.to(images.dtype), towards, *geometry
-    )
-    return gradient
 
 
 def _weight_gradient(

@@ -1,6 +1,7 @@
 """ReBias: a network made independent of others that are biased by design."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -8,16 +9,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError
-from crossbias.functional import hsic
-from crossbias.methods.bandwidths import median_widths
+from crossbias.functional import hsic, median_bandwidth
+from crossbias.networks.network import buffers_kept
 from crossbias.networks.recipe import Recipe
 from crossbias.parameters import NonNegative, Positive
+from crossbias.seeds import global_randomness_kept, seed_global
 from crossbias.train.method import Method, Supervision
 from crossbias.types import Batch, Losses, Output
 
 if TYPE_CHECKING:
     from crossbias.train.run import Run
+
+_FRACTION = 0.25  # of the training batches measure kernel widths, as in the released code
 
 
 @dataclass(kw_only=True)
@@ -152,3 +157,35 @@ def _refreshed(network: nn.Module, batch: Batch) -> Output:
     output = network(batch.inputs)
     assert isinstance(output, Output)
     return output
+
+
+def median_widths(
+    run: "Run", networks: Sequence[nn.Module], chosen: Callable[[Output], Tensor], *, minimum: int
+) -> Tensor:
+    """The median distance between two samples of a batch, for each network.
+
+    The networks see a quarter of the training batches in the mode they are in, without
+    augmentation, always the same ones. Nothing of them changes: running statistics and random
+    generators are put back.
+
+    Args:
+        run: The run whose data is looked at.
+        networks: As ``Run.build`` made them.
+        chosen: The representation ``(B, D)`` in a network's output.
+        minimum: Samples a batch must have for one process.
+
+    Returns:
+        ``(networks,)`` positive numbers, the mean over the processes.
+    """
+    seed = run.seed("widths")
+    order = epoch_order(len(run.data), 0, seed)
+    cut = batches(order, run.config.batch_size, minimum * run.devices.world)
+    cut = cut[: math.ceil(_FRACTION * len(cut))]
+    with torch.no_grad(), buffers_kept(*networks), global_randomness_kept(run.device):
+        seed_global(seed, run.device)  # of dropout
+        seen = [
+            [chosen(network(batch.inputs)) for network in networks]
+            for batch in run.loader(run.data).batches(cut)
+        ]
+        widths = torch.stack([median_bandwidth(*of_one) for of_one in zip(*seen, strict=True)])
+    return run.devices.sum(widths.float()) / run.devices.world

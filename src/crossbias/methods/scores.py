@@ -26,20 +26,17 @@ def head_norm(run: "Run", network: Network) -> Tensor:
 
     The release leaves the head's bias out.
     """
-
-    def norm(batch: Batch, output: Output) -> Tensor:
-        return head_gradient_norm(output.logits, batch.target, output.features, bias=False)
-
-    return run.score(network, norm)
+    return run.score(
+        network, lambda b, o: head_gradient_norm(o.logits, b.target, o.features, bias=False)
+    )
 
 
 def loss(run: "Run", network: Network) -> Tensor:
     """Cross-entropy (PGD, ICLR 2022 submission, eq. 2 and appendix H)."""
-
-    def of_target(batch: Batch, output: Output) -> Tensor:
-        return F.cross_entropy(at_least_float32(output.logits), batch.target, reduction="none")
-
-    return run.score(network, of_target)
+    return run.score(
+        network,
+        lambda b, o: F.cross_entropy(at_least_float32(o.logits), b.target, reduction="none"),
+    )
 
 
 def entropy(run: "Run", network: Network) -> Tensor:

@@ -1,7 +1,6 @@
 """Networks: the papers' small nets, timm's models, and the reader's own split in two."""
 
 from crossbias.networks.bagnet import bagnet18, bagnet18_released
-from crossbias.networks.gray import gray
 from crossbias.networks.network import Network
 from crossbias.networks.papers import (
     convnet,
@@ -28,7 +27,6 @@ __all__ = [
     "convnet_1x1",
     "convnet_end",
     "create_network",
-    "gray",
     "lnl_convnet",
     "mlp",
     "mlp_first",

@@ -10,7 +10,6 @@ from torch import nn
 
 from crossbias.errors import CrossbiasError
 from crossbias.networks import bagnet, papers, video
-from crossbias.networks.gray import gray
 from crossbias.networks.network import Network
 from crossbias.networks.split import as_network
 from crossbias.parameters import (
@@ -30,7 +29,6 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "simple-convnet-1": papers.simple_convnet_1,
     "simple-convnet-2": papers.simple_convnet_2,
     "mlp": papers.mlp,
-    "gray": gray,
     "mlp-first": papers.mlp_first,
     "bagnet18": bagnet.bagnet18,
     "bagnet18-released": bagnet.bagnet18_released,

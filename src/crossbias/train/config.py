@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from crossbias.data.balance import Sampling
+from crossbias.data.order import Sampling
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import (
     Count,

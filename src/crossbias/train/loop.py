@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from crossbias.data.balance import balanced_weights
-from crossbias.data.order import batches, epoch_order
+from crossbias.data.order import balanced_weights, batches, epoch_order
 from crossbias.errors import CrossbiasError, Diverged, Interrupted
 from crossbias.formatting import numbers_in_words
 from crossbias.networks.network import has_batch_norm

@@ -20,7 +20,7 @@ from crossbias.verify import Metrics, Predictions, judged_split
 from crossbias.verify.cells import Alignment
 
 
-@dataclass
+@dataclass(repr=False)
 class Result:
     """A finished training.
 
@@ -38,7 +38,11 @@ class Result:
     folder: Path | None
     config: dict[str, Any]
     alignments: Mapping[str, Alignment]
-    _predictions: dict[str, Predictions] = field(default_factory=dict, repr=False)
+    _predictions: dict[str, Predictions] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        method, data = (self.config[table]["name"] for table in ("method", "data"))
+        return f"<{method} on {data}: {self.metrics}>"
 
     @property
     def alignment(self) -> Tensor:

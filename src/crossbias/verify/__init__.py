@@ -20,10 +20,17 @@ from crossbias.verify.between_runs import (
     paired_difference,
 )
 from crossbias.verify.calibration import calibration_by_group, calibration_error
-from crossbias.verify.cells import Alignment, Cells, count
+from crossbias.verify.cells import (
+    MIN_SAMPLES,
+    Alignment,
+    Cells,
+    Group,
+    count,
+    small_group_warning,
+    small_groups,
+)
 from crossbias.verify.from_arrays import verify
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
-from crossbias.verify.groups import MIN_SAMPLES, Group, small_group_warning, small_groups
 from crossbias.verify.intervals import (
     NO_SAMPLES,
     Estimate,

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossbias.verify.cells import Cells
-from crossbias.verify.groups import Group
+from crossbias.verify.cells import Cells, Group
 from crossbias.verify.intervals import NO_SAMPLES, Estimate, mean_of_groups, wilson
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from crossbias.types import UNKNOWN
 from crossbias.verify.bootstrap import Counts, Draws, deviations, generator_of, within
-from crossbias.verify.groups import MIN_SAMPLES
+from crossbias.verify.cells import MIN_SAMPLES
 from crossbias.verify.intervals import NO_SAMPLES, Estimate
 
 BINS: Final = 15

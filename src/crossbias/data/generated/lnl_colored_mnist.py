@@ -12,6 +12,7 @@ from crossbias.data.assignment import biased_values, normal_between
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.generated.coloring import LNL, color_flat, colors
 from crossbias.data.generated.digit_source import CLASSES, DigitSource
+from crossbias.data.planting.planted_cues import LUMA
 from crossbias.parameters import NonNegative
 from crossbias.seeds import generator_for
 
@@ -34,19 +35,18 @@ class LNLColoredMNIST(DigitSource):
     Args:
         sigma2: Variance of each channel, for values in [0, 1], in all splits. The paper uses .02
             (most biased) to .05 in steps of .005.
+        gray: Show every image in gray, by the lightness of its pixels, in training and test: the
+            paper's baseline Gray.
     """
 
     name: ClassVar[str] = "colored-mnist-lnl"
     summary: ClassVar[str] = "MNIST digits in flat colors around a mean color (LNL)"
-    splits: ClassVar[tuple[str, ...]] = (
-        "train",
-        "test",
-        *(f"{SINGLE}{digit}" for digit in CLASSES),
-    )
+    splits: ClassVar[tuple[str, ...]] = ("train", "test", *(f"{SINGLE}{n}" for n in CLASSES))
     network: ClassVar[str] = "lnl-convnet"
     version: ClassVar[int] = 2
 
     sigma2: NonNegative = 0.02
+    gray: bool = False
 
     def published(self, split: str) -> dict[str, int]:
         """Sizes of the splits."""
@@ -60,9 +60,13 @@ class LNLColoredMNIST(DigitSource):
             colors(LNL)[biases], 1, 255, deviation=255 * math.sqrt(self.sigma2),
             generator=generator_for(seed, self.name, split, "color"),
         )  # fmt: skip
+        color = drawn.floor()
+        if self.gray:  # the color of every pixel, so its lightness is that of the color
+            lightness = (color.long() * torch.tensor(LUMA)).sum(1, keepdim=True)
+            color = ((lightness + 500) // 1000).expand(-1, 3)
         return self.assembled(
             split,
-            color_flat(digits, drawn.floor()),
+            color_flat(digits, color),
             targets,
             biases,
             bias="color",

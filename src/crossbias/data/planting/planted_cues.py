@@ -20,7 +20,7 @@ MOST_VALUES: Final = 63  # largest number of values of a cue: the number of tile
 TILE: Final = 8  # side of a tile in pixels
 
 _CHUNK: Final = 1 << 20  # numbers processed at a time; affects only memory and speed
-_LUMA: Final = (299, 587, 114)  # red, green, blue in lightness, in thousandths, ITU-R BT.601
+LUMA: Final = (299, 587, 114)  # red, green, blue in lightness, in thousandths, ITU-R BT.601
 
 
 def plant_values(images: Tensor, values: Tensor, *, bias: PlantedCue, num_values: int) -> Tensor:
@@ -63,7 +63,7 @@ def plant_values(images: Tensor, values: Tensor, *, bias: PlantedCue, num_values
 
 
 def _color(pixels: Tensor, values: Tensor, num_values: int) -> Tensor:
-    luma = torch.tensor(_LUMA, dtype=torch.float64)
+    luma = torch.tensor(LUMA, dtype=torch.float64)
     palette = hues(num_values)
     tint = palette - (palette * luma).sum(1, keepdim=True) / 1000  # its lightness is 0
     tint = tint / tint.abs().amax(1, keepdim=True)

@@ -105,7 +105,7 @@ def write_planted(
         data = load(split)
         strength = rho if split in ("train", "validation") else 1 / data.num_classes
         planted = plant(data, bias=cue, rho=strength, seed=seed)  # type: ignore[arg-type]
-        rows += _write_split(planted, out)
+        rows += write_split(planted, out)
     with open(out / "labels.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["file", "split", "target", *planted.attributes])
@@ -113,7 +113,8 @@ def write_planted(
     return len(rows), tuple(planted.inputs.shape[1:])
 
 
-def _write_split(data: BiasedDataset, out: Path) -> list[list[str]]:
+def write_split(data: BiasedDataset, out: Path) -> list[list[str]]:
+    """Write the images of a split as PNG files; returns a row of ``labels.csv`` for each."""
     folder = out / data.split
     folder.mkdir(parents=True)
     rows = []
