@@ -2,6 +2,7 @@
 
 import json
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from PIL import Image
 
 import crossbias
 from crossbias import BiasedDataset
+from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.defaults import (
     BACKBONES,
     cached_backbone,
@@ -17,7 +19,7 @@ from crossbias.defaults import (
     network_for,
     options_in_words,
     side_for,
-    side_of_files,
+    side_of_images,
     side_of_network,
     training_for,
 )
@@ -112,9 +114,10 @@ def test_sides_of_files_and_of_networks(tmp_path):
         Image.new("L", size).save(tmp_path / f"{number}.png")
     (tmp_path / "3.png").write_text("no image")
     files = sorted(tmp_path.iterdir())
-    assert side_of_files(files) == 48
-    assert side_of_files(files[3:]) is None
-    assert side_of_files([]) is None
+    images = [EncodedImage(str(file), str(file), partial(open, file, "rb")) for file in files]
+    assert side_of_images(images) == 48
+    assert side_of_images(images[3:]) is None
+    assert side_of_images([]) is None
     assert side_of_network("vit_tiny_patch16_224") == 224
     assert side_of_network("resnet18") is None
     assert side_of_network("convnet") is None

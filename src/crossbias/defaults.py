@@ -8,12 +8,12 @@ name have settings of their own, and these rules do not concern them.
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from PIL import Image
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.own.table_source import TableSource
 from crossbias.formatting import setting
 from crossbias.networks.recipe import Recipe
@@ -65,7 +65,7 @@ class Chosen:
         if "size" in data:
             return cls(recipe, gpu, {"network": picked})
         insists = recipe.options.get("img_size") or side_of_network(recipe.name)
-        largest = side_of_files(source.files("train", seed=seed) or ())
+        largest = side_of_images([source.items[row] for row in source.rows("train", seed=seed)])
         fitting = side_for(gpu=gpu, pretrained=is_pretrained(recipe), largest=largest)
         source.size = insists or fitting
         return cls(recipe, gpu, {"network": picked, "data": {"size": source.size}})
@@ -114,7 +114,7 @@ def network_for(shape: Sequence[int], *, backbone: str | None = None) -> dict[st
 
 
 def side_for(*, gpu: bool, pretrained: bool, largest: int | None = None) -> int:
-    """The side of images in pixels; ``largest`` is that of the files, if it is known.
+    """The side of images in pixels; ``largest`` is that of the files if it is known.
 
     >>> side_for(gpu=False, pretrained=False), side_for(gpu=True, pretrained=True, largest=180)
     (64, 180)
@@ -168,12 +168,12 @@ def _augmentation(shape: Sequence[int]) -> tuple[str, ...]:
     return ("flip", "random-resized-crop(0.5,1)" if side >= 48 else f"crop({max(side // 8, 1)})")
 
 
-def side_of_files(files: Sequence[Path], most: int = 20) -> int | None:
-    """The median shorter side of some image files; None where none can be read."""
+def side_of_images(images: Sequence[EncodedImage], most: int = 20) -> int | None:
+    """The median shorter side of some of the images; None where none can be read."""
     sides = []
-    for file in files[:: max(len(files) // most, 1)][:most]:
+    for encoded in images[:: max(len(images) // most, 1)][:most]:
         try:
-            with Image.open(file) as image:
+            with encoded.open() as file, Image.open(file) as image:
                 sides.append(min(image.size))
         except Exception:  # decoding names what is wrong with a file
             continue
