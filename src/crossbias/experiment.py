@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from crossbias.data import BiasedDataset, Source, create_source, find_source
+from crossbias.data.own.table_source import TableSource
+from crossbias.defaults import Chosen
 from crossbias.errors import CrossbiasError
 from crossbias.networks import Network, Recipe
 from crossbias.parameters import closest, parameters_of
@@ -17,6 +19,7 @@ from crossbias.runs.files import read_json
 from crossbias.runs.folder import RunFolder
 from crossbias.train.config import TrainConfig
 from crossbias.train.fit import train_run
+from crossbias.train.header import sizes_of
 from crossbias.train.result import Result
 from crossbias.trained_run import load_run
 
@@ -122,24 +125,46 @@ class Experiment:
         return Recipe(self.network.get("name") or self.source.network, options)
 
     def run(self, out: Path, *, resume: bool = False, progress: Progress | None = None) -> Result:
-        """Train, judge on every test split, and leave a finished run folder."""
-        if "name" not in self.method:
+        """Train, judge on every test split, and leave a finished run folder.
+
+        Without a method this is plain training. Where a person's own images come without a
+        network, an image size or training settings, these are chosen (``crossbias.defaults``).
+        """
+        if self.method and "name" not in self.method:
             raise CrossbiasError(
                 "no method is named; pass --method, or [method] name = in the file"
             )
-        method = create_method(**self.method)
+        method = create_method(**(self.method or {"name": "erm"}))
         source, config = self.source, TrainConfig.from_dict(self.train)
+        chosen = self._chosen(config.device)
         # Test data is read first: a damaged file is found now and not after the training.
         tests = [self.split(name, progress) for name in source.test_splits]
         has_validation = "validation" in source.available_splits
         validation = self.split("validation", progress) if has_validation else None
+        train = self.split("train", progress)
+        remarks = [f"test      {sizes_of(*tests)} samples"] if tests else []
+        if chosen is not None:
+            training = chosen.training(train, self.train)
+            config = TrainConfig.from_dict(training | dict(self.train))
+            remarks += chosen.remarks(training)
+        if not self.method:
+            remarks.append("no method was named: this is plain training; see --method")
         result = train_run(
-            method, self.split("train", progress), validation, network=self.recipe(),
-            config=config, folder=out, resume=resume, progress=progress,
+            method, train, validation, network=chosen.recipe if chosen else self.recipe(),
+            config=config, folder=out, resume=resume, progress=progress, remarks=remarks,
         )  # fmt: skip
         result.evaluate(*tests)
         result.finish()
         return result
+
+    def _chosen(self, device: str) -> Chosen | None:
+        """What is chosen for a person's own images; None for other data."""
+        from crossbias.train.devices import find_device  # brings Fabric
+
+        if not isinstance(self.source, TableSource):
+            return None
+        gpu, seed = find_device(device).type != "cpu", self._data_seed()
+        return Chosen.of(self.source, data=self.data, network=self.network, gpu=gpu, seed=seed)
 
     def _bias_is_attribute(self) -> bool:
         """Whether ``bias`` chooses among the data's attributes; else it is the source's option."""

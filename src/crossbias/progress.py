@@ -1,7 +1,10 @@
-"""What a training tells while it runs: silent by default, a bar on a terminal or in a notebook."""
+"""What a person sees of a training: a header, then a bar, or a line every half minute."""
 
 import importlib.util
-from typing import TYPE_CHECKING, Any
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from crossbias.formatting import numbers_in_words, percent
 
@@ -9,9 +12,15 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
 
+_LINE_SECONDS: Final = 30.0  # between two lines where nothing can be drawn over
+_ESTIMATE_SECONDS: Final = 5.0  # of steps, from which the time left is estimated
+
 
 class Progress:
     """Hears about a training; subclasses show it. This one is silent."""
+
+    def header(self, lines: Sequence[str]) -> None:
+        """A run begins; ``lines`` say what is trained, on what and how."""
 
     def prepare(self, what: str, done: int, total: int) -> None:
         """``done`` of ``total`` images are ready to train on; ``what`` names them."""
@@ -33,39 +42,83 @@ class Progress:
 
 
 class LineProgress(Progress):
-    """Prints one line for each epoch, where nothing can be drawn over."""
+    """Prints a line every half minute and at the end of each stage.
 
-    def __init__(self, console: "Console") -> None:
-        self.console = console
-        self.stage, self.epochs, self.tenth = "", 0, 0
+    Args:
+        console: Where to print.
+        clock: Tells the time in seconds.
+    """
+
+    def __init__(self, console: "Console", clock: Callable[[], float] = time.monotonic) -> None:
+        self.console, self._clock = console, clock
+        self.stage, self.epochs, self.epoch_steps, self.validation = "", 0, 0, ""
+        self._header: Sequence[str] = ()  # what is still to be printed of it
+        self._printed = clock()  # time of the last line
+        self._first: tuple[int, float] | None = None  # steps done and time, early in the stage
+
+    def header(self, lines: Sequence[str]) -> None:
+        """Print the header as soon as something happens: a refused run is one line."""
+        self._header = lines
 
     def prepare(self, what: str, done: int, total: int) -> None:
-        """Print a line at every tenth."""
-        tenth = 10 * done // total
-        if tenth != self.tenth:
+        """Print a line if it is time for one."""
+        if self._is_due():
             self._print(f"{what}: {done:,} of {total:,}")
-        self.tenth = tenth % 10  # after the last tenth, the next data set begins
 
     def begin(self, stage: str, epochs: int, epoch_steps: int) -> None:
-        """Remember what is trained."""
-        self.stage, self.epochs = stage, epochs
+        """Print the header; remember what is trained."""
+        if self._header:
+            self._print()
+        self.stage, self.epochs, self.epoch_steps = stage, epochs, epoch_steps
+        self.validation, self._first = "", None
+
+    def advance(self, epoch: int, step: int, losses: dict[str, float], rate: float) -> None:
+        """Print a line if it is time for one, or if the time left can be told at last."""
+        unknown = self._first is None or self._printed < self._first[1]
+        left = self._seconds_left(epoch * self.epoch_steps + step)
+        if self._is_due() or (unknown and left is not None and left > _LINE_SECONDS):
+            where = f"{self.stage} {epoch + 1}/{self.epochs}, step {step}/{self.epoch_steps}"
+            self._print("  ".join([where, self._told(rate, losses), *_in_words(left)]))
 
     def end_epoch(self, record: dict[str, Any]) -> None:
-        """Print the epoch's line."""
-        self._print(self._line(record))
+        """Print the epoch's line if it is time for one, and that of the last epoch."""
+        line = self._line(record)
+        left = self._seconds_left(record["epoch"] * self.epoch_steps)
+        if record["epoch"] == self.epochs:
+            self._print(line)
+        elif self._is_due():
+            self._print("  ".join([line, *_in_words(left)]))
 
     def note(self, text: str) -> None:
         """Print the note."""
         self._print(text)
 
-    def _line(self, record: dict[str, Any]) -> str:
-        pace = f"{record['samples_per_second']:,.0f} samples/s"
-        parts = [f"{self.stage} {record['epoch']}/{self.epochs}", pace]
-        parts += [_validation(record["validation"])] if record["validation"] else []
-        return "  ".join([*parts, numbers_in_words(record["losses"])])
+    def _is_due(self) -> bool:
+        return self._clock() - self._printed >= _LINE_SECONDS
 
-    def _print(self, text: str) -> None:
+    def _seconds_left(self, done: int) -> float | None:
+        """The rest of the stage at the pace so far; None before there are enough steps."""
+        now = self._clock()
+        self._first = self._first or (done, now)
+        steps, seconds = done - self._first[0], now - self._first[1]
+        if not steps or seconds < _ESTIMATE_SECONDS:
+            return None
+        return seconds / steps * (self.epochs * self.epoch_steps - done)
+
+    def _line(self, record: dict[str, Any]) -> str:
+        """The line of an epoch; the steps that follow repeat its validation."""
+        if record["validation"]:
+            self.validation = f"  {_validation(record['validation'])}"
+        told = self._told(record["samples_per_second"], record["losses"])
+        return f"{self.stage} {record['epoch']}/{self.epochs}  {told}"
+
+    def _told(self, rate: float, losses: dict[str, float]) -> str:
+        return f"{rate:,.0f} samples/s{self.validation}  {numbers_in_words(losses)}"
+
+    def _print(self, *texts: str) -> None:
+        text, self._header = "\n".join([*self._header, *texts]), ()
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._printed = self._clock()
 
 
 class BarProgress(LineProgress):
@@ -74,7 +127,6 @@ class BarProgress(LineProgress):
     def __init__(self, console: "Console") -> None:
         super().__init__(console)
         self.bar: Bar | None = None
-        self.epoch_steps, self.validation = 0, ""
 
     def prepare(self, what: str, done: int, total: int) -> None:
         """Move the bar; take it away when everything is ready."""
@@ -87,23 +139,20 @@ class BarProgress(LineProgress):
     def begin(self, stage: str, epochs: int, epoch_steps: int) -> None:
         """Show the bar."""
         super().begin(stage, epochs, epoch_steps)
-        self.epoch_steps, self.validation = epoch_steps, ""
         self.close()
         self._open(stage, epochs * epoch_steps)
 
     def advance(self, epoch: int, step: int, losses: dict[str, float], rate: float) -> None:
         """Move the bar and show the losses so far."""
-        told = f"{rate:,.0f} samples/s{self.validation}  {numbers_in_words(losses)}"
         where = f"{self.stage} {epoch + 1}/{self.epochs}"
-        self._move(epoch * self.epoch_steps + step, where, told)
+        self._move(epoch * self.epoch_steps + step, where, self._told(rate, losses))
 
     def end_epoch(self, record: dict[str, Any]) -> None:
         """Remember the validation; leave the last epoch's line standing."""
-        if record["validation"]:
-            self.validation = f"  {_validation(record['validation'])}"
+        line = self._line(record)
         if record["epoch"] == self.epochs:
             self.close()
-            self._print(self._line(record))
+            self._print(line)
 
     def close(self) -> None:
         """Take the bar away."""
@@ -131,16 +180,35 @@ class BarProgress(LineProgress):
 
 
 def shown_progress(*, quiet: bool = False) -> Progress:
-    """A bar on a terminal or in a notebook, lines of text elsewhere, or nothing."""
+    """A bar on a terminal or in a notebook, lines of text elsewhere, or nothing.
+
+    Only the first of several processes shows anything.
+    """
     from rich.console import Console
 
     console = Console(stderr=True)
-    if quiet:
+    if quiet or _rank() > 0:
         return Progress()
     drawable = console.is_terminal
     if console.is_jupyter:  # where rich draws with widgets, if they are there
         drawable = importlib.util.find_spec("ipywidgets") is not None
     return BarProgress(console) if drawable else LineProgress(console)
+
+
+def _rank() -> int:
+    """The number of this process among those that share a training, as launchers set it."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")))
+
+
+def _in_words(seconds: float | None) -> list[str]:
+    """The time left in a stage, as far as it is known."""
+    if seconds is None:
+        return []
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return ["less than 2 minutes left"]
+    hours = minutes / 60
+    return [f"about {minutes} minutes left" if hours < 2 else f"about {hours:.0f} hours left"]
 
 
 def _validation(values: dict[str, float]) -> str:

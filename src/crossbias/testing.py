@@ -26,7 +26,7 @@ from crossbias.progress import Progress
 from crossbias.registry import create_method
 from crossbias.train.config import TrainConfig
 from crossbias.train.evaluation import predict
-from crossbias.train.fit import fit
+from crossbias.train.fit import fit as fit_aloud
 from crossbias.train.method import Method, name_of
 from crossbias.types import UNKNOWN
 
@@ -34,6 +34,8 @@ __all__ = ["Rule", "check_method", "contract", "tiny_data", "tiny_network"]
 
 _CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
 _Weights = dict[str, Tensor]
+
+fit = partial(fit_aloud, progress=False)
 
 
 class Rule(NamedTuple):

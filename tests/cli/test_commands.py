@@ -184,7 +184,7 @@ MISTAKES = {
     "batch of one": (["--method", "erm", "--batch-size", "1"], "batch normalization needs"),
     "rho": (["--method", "erm", "--set", "data.rho=1.2"], "must be in [0, 1], got 1.2"),
     "device": (["--method", "erm", "--device", "cuda:9"], "device 'cuda:9' is not there"),
-    "no method": ([], "no method is named; pass --method"),
+    "no method": (["--set", "alpha=1"], "no method is named; pass --method"),
     "no bias labels": (["--method", "end", "--bias", "none"], "bias of data set 'glyphs' must be"),
     "augmentation": (["--method", "erm", "--set", "train.augment=filp"], "did you mean 'flip'"),
     "resume of nothing": (["--resume"], "does not exist"),
@@ -271,12 +271,13 @@ def test_the_demo_can_be_interrupted_continued_and_repeated(crossbias, monkeypat
     assert "d/erm holds a demo with seed 0, not 1; choose another folder" in err
 
 
-def test_of_two_processes_one_prints_the_results(tmp_path):
-    settings = ["--epochs", "1", "--set", "train.processes=2", "--quiet"]
+def test_of_two_processes_one_prints_the_header_and_the_results(tmp_path):
+    settings = ["--epochs", "1", "--set", "train.processes=2"]
     process = start("train", *FAST, "--method", "erm", *settings, "--out", "run", folder=tmp_path)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert out.count("run: run\n") == out.count("accuracy in %") == 1
+    assert err.count("float32, 2 processes\n") == err.count("final 1/1  ") == 1
 
 
 LONG = [*FAST, "--method", "pgd", "--epochs", "30"]

@@ -11,6 +11,7 @@ import crossbias
 from crossbias import Network, TrainConfig
 from crossbias.errors import CrossbiasError, Diverged
 from crossbias.methods import ERM, PGD, EnD, Method, ReBias
+from crossbias.train.meter import Pace
 from crossbias.train.run import Run
 
 CONFIG = TrainConfig(epochs=3, batch_size=16, device="cpu", lr=0.01)
@@ -75,6 +76,31 @@ def test_steps_end_the_training_in_mid_epoch(data, network, tmp_path):
     crossbias.fit(ERM(), data, network=network, config=config, folder=tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [3, 6, 7]
+
+
+def test_samples_a_second_are_those_of_the_steps():
+    now = 100.0
+    pace = Pace(seconds=2.0, samples=64, clock=lambda: now)  # resumed
+    now = 110.0
+    pace.start()  # 10 s of preparations do not count
+    now, pace.samples = 114.0, pace.samples + 56
+    assert (pace.seconds, pace.rate) == (6.0, 20.0)
+
+
+@pytest.mark.parametrize("batch_size", [16, 20, 256])
+def test_a_smaller_last_batch_counts_as_what_it_is(batch_size, data, network, monkeypatch):
+    counted = []
+
+    class Kept(Pace):
+        @property
+        def rate(self):
+            counted.append(self.samples)
+            return super().rate
+
+    monkeypatch.setattr("crossbias.train.loop.Pace", Kept)
+    config = dataclasses.replace(CONFIG, epochs=2, batch_size=batch_size)
+    crossbias.fit(ERM(), data, network=network, config=config)
+    assert counted == [len(data)] * 2
 
 
 def test_a_stage_may_be_a_number_of_steps_long(data, network, monkeypatch):

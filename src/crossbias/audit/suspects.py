@@ -76,7 +76,7 @@ def find_suspects(
     )  # fmt: skip
     network = fit(
         BiasedERM(), small, network=Recipe("simple-convnet-1", {"dropout": 0.0}), config=config,
-        progress=progress,
+        progress=progress or False,
     ).network  # fmt: skip
     return suspects_of(predict(network, small).probabilities, data)
 

@@ -75,13 +75,16 @@ def train(
     data: options.Data = None,
     method: Annotated[
         str | None,
-        typer.Option(help="A name from `crossbias list methods`, or package.module:Class."),
+        typer.Option(
+            help="A name from `crossbias list methods`, or package.module:Class.",
+            show_default="erm, plain training",
+        ),
     ] = None,
     network: Annotated[
         str | None,
         typer.Option(
             help="A name from `crossbias list networks`, or a timm model.",
-            show_default="the data set's own",
+            show_default="the data set's own; chosen for your own images",
         ),
     ] = None,
     labels: options.Labels = None,
@@ -126,6 +129,10 @@ def train(
 
     Prints the accuracies on each test split. The run folder --out keeps the model, its
     configuration, the log and the predictions; `crossbias compare` and `crossbias report` read it.
+
+    For your own images (folder:PATH, hf:PATH), image size, network, epochs, learning rate and
+    augmentation are chosen by what is there. The first lines say what was chosen and how to
+    change it.
     """
     if resume and out is None:
         raise CrossbiasError("--resume needs the folder of the run: --out runs/NAME")
@@ -236,6 +243,6 @@ def demo(
 
 
 def _default_folder(experiment: Experiment) -> Path:
-    parts = (experiment.data, experiment.method)
+    parts = (experiment.data, experiment.method or {"name": "erm"})
     names = [options.folder_name(str(part.get("name", "unnamed"))) for part in parts]
     return Path("runs") / "-".join([*names, str(experiment.train.get("seed", 0))])

@@ -102,7 +102,7 @@ class RunFolder:
         return load_torch(path) if path.exists() else None
 
     def finish(self) -> None:
-        """Mark the run as finished; nothing is written after this."""
+        """Mark the run as finished: it can be judged and compared, and no longer resumed."""
         write_atomically(self.done, lambda file: file.write(b""))
 
     def _stage(self, name: str) -> Path:

@@ -1,21 +1,26 @@
 """fit: train a method on data, in one call."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.defaults import cached_backbone, is_own, is_pretrained, network_for, training_for
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import setting, settings
 from crossbias.networks import Network, Recipe, as_network
+from crossbias.networks.fresh import looks_trained
 from crossbias.parameters import validated
-from crossbias.progress import Progress
+from crossbias.progress import Progress, shown_progress
 from crossbias.runs.files import read_json
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.stored import TrainingLabels, save_labels
 from crossbias.train.config import TrainConfig
 from crossbias.train.evaluation import alignments_of
+from crossbias.train.header import header_of
 from crossbias.train.interrupts import Interrupts
 from crossbias.train.method import Method
 from crossbias.train.record import check_same_run, record_of, supervision_of
@@ -27,12 +32,12 @@ def fit(
     train: BiasedDataset,
     validation: BiasedDataset | None = None,
     *,
-    network: Network | Recipe | nn.Module | str,
+    network: Network | Recipe | nn.Module | str | None = None,
     config: TrainConfig | None = None,
     fresh: bool | None = None,
     folder: Path | str | None = None,
     resume: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool = True,
 ) -> Result:
     """Train a method. The test split has no place here; give it to ``Result.evaluate``.
 
@@ -41,21 +46,27 @@ def fit(
         train: The training data.
         validation: Data for validation and selection.
         network: The classifier: a torch model (copied, never changed), a name such as
-            ``resnet18``, or a recipe.
-        config: How to train.
+            ``resnet18``, or a recipe. If not given, one is chosen (``crossbias.defaults``).
+        config: How to train. If not given, and the data is your own, epochs, learning rate and
+            augmentation are chosen by the size of the data, the device and the network; the
+            header says what was chosen.
         fresh: Whether every network that the method builds from a torch model starts with new
             random weights, drawn from the seed, or as a copy of the model. If not given, a model
             that has not been trained gets new weights, and a trained one is copied.
         folder: Where to keep the run; nothing is written if not given.
         resume: Continue the unfinished run in ``folder``.
-        progress: Receives progress reports, such as ``crossbias.progress.shown_progress()``.
+        progress: Whether to show a header and progress on standard error, or an object that
+            receives the reports instead.
 
     Returns:
         The trained network and its metrics on the validation data.
     """
+    if isinstance(progress, bool):
+        progress = shown_progress(quiet=not progress)
+    network, config, remarks = _completed(train, network, config)
     result = train_run(
         method, train, validation, network=network, config=config, fresh=fresh, folder=folder,
-        resume=resume, progress=progress,
+        resume=resume, progress=progress, remarks=remarks,
     )  # fmt: skip
     result.finish()
     return result
@@ -72,8 +83,12 @@ def train_run(
     folder: Path | str | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    remarks: Sequence[str] = (),
 ) -> Result:
-    """What ``fit`` does, up to ``Result.finish``: other splits can still be judged."""
+    """Do what ``fit`` does, except for ``Result.finish``, so that other splits can be judged.
+
+    ``remarks`` are lines that end the header.
+    """
     from crossbias.train.run import Run  # the only import that brings Fabric
 
     config = config or TrainConfig()
@@ -88,11 +103,14 @@ def train_run(
             method, train, validation, network=recipe, fresh=run.fresh, config=config,
             device=run.device,
         )  # fmt: skip
+        header = [*header_of(run, record), *remarks]
         run.folder = _open(folder, record, resume, run.devices.is_main)
+        run.progress.header(header)
         try:
             trained = method.fit(run)
-        except CrossbiasError:
-            _forget_if_unused(run.folder)
+        except Exception:
+            if run.devices.is_main and not resume:
+                _forget_if_unused(run.folder)
             raise
         finally:
             run.progress.close()
@@ -107,6 +125,32 @@ def train_run(
     if validation is not None:
         result.evaluate(validation)
     return result
+
+
+def _completed(
+    train: BiasedDataset,
+    network: Network | Recipe | nn.Module | str | None,
+    config: TrainConfig | None,
+) -> tuple[Network | Recipe, TrainConfig, list[str]]:
+    """Network and configuration, those not given chosen for the data, and what was chosen."""
+    from crossbias.train.devices import find_device  # brings Fabric
+
+    shape, chosen = train.inputs.shape[1:], []
+    if network is None:
+        options = network_for(shape, backbone=cached_backbone())
+        chosen.append(f"network {setting(options)}")
+        network = Recipe(options.pop("name"), options)
+    network = _as_recipe(network)
+    if config is None and is_own(train):
+        trained = is_pretrained(network) if isinstance(network, Recipe) else looks_trained(network)
+        gpu, given = find_device("auto").type != "cpu", {"augment": ()} if train.augment else {}
+        fields = training_for(len(train), shape, gpu=gpu, pretrained=trained, given=given)
+        config = TrainConfig(**fields)
+        chosen.append(settings(fields))
+    remarks = (
+        f"chosen    {'; '.join(chosen)}; pass network= and config=TrainConfig(...) to change it"
+    )
+    return network, config or TrainConfig(), [remarks] if chosen else []
 
 
 def _as_recipe(network: Network | Recipe | nn.Module | str) -> Network | Recipe:

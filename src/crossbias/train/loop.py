@@ -15,7 +15,7 @@ from crossbias.runs.folder import resume_command
 from crossbias.seeds import seed_global
 from crossbias.train.checkpoint import load_checkpoint, packed, restore, save_checkpoint
 from crossbias.train.graph import GraphedStep
-from crossbias.train.meter import Meter
+from crossbias.train.meter import Meter, Pace
 from crossbias.train.method import Method
 from crossbias.train.optimizers import is_capturable, learning_rate, set_learning_rate
 from crossbias.types import Batch, Losses
@@ -61,7 +61,7 @@ class Training:
         whole = math.ceil(self.steps / self.epoch_steps) if self.steps < math.inf else None
         self.epochs: int = epochs or whole or run.config.epochs
         self.epoch = self.step = 0  # finished epochs, and finished steps of the next one
-        self.meter = Meter(self.epoch_steps)
+        self.meter, self.pace = Meter(self.epoch_steps), Pace()
         self.best: dict[str, Any] | None = None
 
     def go(self) -> None:
@@ -89,13 +89,14 @@ class Training:
         _set_training(self.method)
         if self.step == 0:
             self.method.begin_epoch()
-        self._first, self._started = self.step, time.monotonic()
-        looked = self._started
+        self.pace.start()
+        looked, cut = time.monotonic(), self._cut(self.epoch)
         for batch in self.loader.batches(
-            self._cut(self.epoch), augment=self.augment, seed=self._seed("augment"), start=self.step
+            cut, augment=self.augment, seed=self._seed("augment"), start=self.step
         ):
             seed_global(self._seed("dropout", self.step, run.devices.rank), run.device)
             self.meter.add(step(batch))
+            self.pace.samples += len(cut[self.step])  # of all processes; the last may be smaller
             self.step += 1
             if time.monotonic() - looked > _LOOK_SECONDS:
                 self._look()
@@ -105,9 +106,10 @@ class Training:
 
     def _end_epoch(self) -> None:
         self._check_finite()
-        losses = self.meter.means()  # waits for the device, so that the time below is true
+        losses = self.meter.means()  # waits for the device, so that the rate below is true
+        rate = self.pace.rate
         losses |= self.method.end_epoch()
-        seconds, rate = time.monotonic() - self._started, self._rate()
+        seconds = self.pace.seconds
         self.epoch += 1
         due = self.epoch % self.run.config.validation_interval == 0 or self.epoch == self.epochs
         validation = self.run.validate(self.method.network) if due else None
@@ -121,7 +123,7 @@ class Training:
             "losses": losses,
             "validation": validation,
         }
-        self.step, self.meter = 0, Meter(self.epoch_steps)
+        self.step, self.meter, self.pace = 0, Meter(self.epoch_steps), Pace()
         self._keep_best(validation)
         if self.run.folder is not None and self.run.devices.is_main:
             self.run.folder.append(record)
@@ -132,7 +134,7 @@ class Training:
         """Tell how it goes; with several processes only the end of an epoch judges the losses."""
         if self.run.devices.world == 1:
             self._check_finite()
-        self.run.progress.advance(self.epoch, self.step, self.meter.means(), self._rate())
+        self.run.progress.advance(self.epoch, self.step, self.meter.means(), self.pace.rate)
 
     def _check_finite(self) -> None:
         bad = self.meter.first_bad_step()
@@ -182,6 +184,7 @@ class Training:
             "epoch": self.epoch,
             "step": self.step,
             "meter": self.meter.state(),
+            "pace": (self.pace.seconds, self.pace.samples) if self.step else (0.0, 0),
             "best": self.best,
             "state": packed(self.method.state()),
         }
@@ -211,6 +214,7 @@ class Training:
             self.method.begin_epoch()
             restore(self.method.state(), saved["state"], path)
         self.meter.restore(saved["meter"], self.run.device)
+        self.pace = Pace(*saved["pace"])
         self.run.progress.note(f"resuming {self.name} after epoch {self.epoch}, step {self.step}")
 
     def _cut(self, epoch: int) -> list[Tensor]:
@@ -223,10 +227,6 @@ class Training:
 
     def _seed(self, *purpose: str | int) -> int:
         return self.run.seed(self.epoch, *purpose)
-
-    def _rate(self) -> float:
-        samples = (self.step - self._first) * self.run.config.batch_size
-        return samples / max(time.monotonic() - self._started, 1e-9)
 
 
 def _set_training(method: Method) -> None:

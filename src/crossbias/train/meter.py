@@ -1,4 +1,7 @@
-"""The losses of an epoch, kept on the device and read a few times a second."""
+"""The losses of an epoch, kept on the device and read a few times a second, and its pace."""
+
+import time
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -53,3 +56,33 @@ class Meter:
         if names:
             self.rows = torch.zeros(self.steps, len(names), device=device)
             self.rows[: self.filled] = rows.to(device)
+
+
+class Pace:
+    """Time and samples of the steps of an epoch; a resumed epoch goes on counting.
+
+    Args:
+        seconds: Time of the steps before an interruption.
+        samples: Samples of those steps.
+        clock: Tells the time in seconds.
+    """
+
+    def __init__(
+        self, seconds: float = 0.0, samples: int = 0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.before, self.samples, self.clock = seconds, samples, clock
+        self.started = clock()
+
+    def start(self) -> None:
+        """Begin to count the time of steps, after the loading of a checkpoint for example."""
+        self.started = self.clock()
+
+    @property
+    def seconds(self) -> float:
+        """Time of the steps so far."""
+        return self.before + self.clock() - self.started
+
+    @property
+    def rate(self) -> float:
+        """Samples a second; those of all processes together."""
+        return self.samples / max(self.seconds, 1e-9)

@@ -92,6 +92,6 @@ class Result:
         return "".join(parts) or f"<pre>{escape(repr(self.network))}</pre>"
 
     def finish(self) -> None:
-        """Mark the run folder as finished; nothing is written to it afterwards."""
+        """Mark the run folder as finished. ``evaluate`` can still add its answers afterwards."""
         if self.folder is not None:
             RunFolder(self.folder).finish()

@@ -78,10 +78,11 @@ class Run:
         if fresh is None:
             fresh = isinstance(network, Recipe) or not looks_trained(network)
         self.fresh = fresh
-        self.progress = progress or Progress()
         self.interrupts = interrupts or Interrupts()
         self.devices = Devices(config)
         self.device = self.devices.device
+        # Of several processes, the first one reports.
+        self.progress = progress if progress and self.devices.is_main else Progress()
         self.stage_name = self._seed_name = "final"
         self.optimizers: list[tuple[Optimizer, TrainConfig]] = []
         # Of a pipeline inside another one: before the names of its stages, before the names that

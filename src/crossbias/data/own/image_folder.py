@@ -40,7 +40,7 @@ class Folder(TableSource):
         group_by: Column of what must stay in one split, such as the patient.
         validation: Fraction of the images in a drawn ``validation`` split.
         test: Fraction of the images in a drawn ``test`` split.
-        size: Side of the images in pixels.
+        size: Side of the images in pixels. ``crossbias train`` chooses it if it is not given.
         fit: ``crop`` keeps the proportions and cuts out the middle square, ``squash`` distorts.
         channels: 3 for color, or 1 for gray.
         depth: Number of bits that the values of 16-bit images use, such as 12. The default is
