@@ -1,6 +1,5 @@
 """Networks by name: the table, timm's models, and the reader's own by dotted path."""
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,7 +73,8 @@ class Recipe:
             fitting["num_classes"] = num_classes
         if "in_channels" in known and len(shape) == 1:
             raise CrossbiasError(f"{owner} takes images, but the inputs are vectors; use 'mlp'")
-        return factory(**validated(factory, fitting | dict(self.options), owner))
+        model = factory(**validated(factory, fitting | dict(self.options), owner))
+        return as_network(model, shape=shape)
 
 
 def create_network(name: str, **options: Any) -> Network:
@@ -88,7 +88,7 @@ def create_network(name: str, **options: Any) -> Network:
     ]
     if missing:
         raise CrossbiasError(f"{owner} needs {', '.join(missing)}; pass it by keyword")
-    return factory(**values)
+    return as_network(factory(**values))
 
 
 def is_network(name: str) -> bool:
@@ -98,9 +98,10 @@ def is_network(name: str) -> bool:
     return name in NETWORKS or bool(timm.is_model(name))
 
 
-def _factory(name: str) -> Callable[..., Network]:
+def _factory(name: str) -> Callable[..., nn.Module]:
     if ":" in name:
-        return _own_factory(imported(name))
+        factory: Callable[..., nn.Module] = imported(name)
+        return factory
     if name in NETWORKS:
         return NETWORKS[name]
     if is_network(name):
@@ -113,20 +114,12 @@ def _factory(name: str) -> Callable[..., Network]:
     )
 
 
-def _own_factory(found: Callable[..., nn.Module]) -> Callable[..., Network]:
-    @functools.wraps(found)  # its keywords are the options
-    def build(**options: Any) -> Network:
-        return as_network(found(**options))
-
-    return build
-
-
-def _timm_factory(name: str) -> Callable[..., Network]:
+def _timm_factory(name: str) -> Callable[..., nn.Module]:
     import timm
 
-    def build(*, num_classes: Count, in_channels: Count = 3, pretrained: bool = False) -> Network:
+    def build(*, num_classes: Count, in_channels: Count = 3, pretrained: bool = False) -> nn.Module:
         try:
-            model = timm.create_model(
+            model: nn.Module = timm.create_model(
                 name, num_classes=num_classes, in_chans=in_channels, pretrained=pretrained
             )
         except Exception as error:
@@ -137,6 +130,6 @@ def _timm_factory(name: str) -> Callable[..., Network]:
                 f"the pretrained weights of {name!r} could not be loaded ({reason}); "
                 f"fetch them once where there is a network connection, or use pretrained=false"
             ) from error
-        return as_network(model)
+        return model
 
     return build

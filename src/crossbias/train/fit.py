@@ -77,7 +77,7 @@ def train_run(
     from crossbias.train.run import Run  # the only import that brings Fabric
 
     config = config or TrainConfig()
-    recipe = _as_recipe(network)
+    recipe = _as_recipe(network, train)
     _check(method, train, validation, config)
     with Interrupts() as interrupts:
         run = Run(
@@ -109,10 +109,14 @@ def train_run(
     return result
 
 
-def _as_recipe(network: Network | Recipe | nn.Module | str) -> Network | Recipe:
+def _as_recipe(
+    network: Network | Recipe | nn.Module | str, train: BiasedDataset
+) -> Network | Recipe:
     if isinstance(network, str):
         return Recipe(network)
-    return network if isinstance(network, Recipe) else as_network(network)
+    if isinstance(network, Recipe):
+        return network
+    return as_network(network, shape=train.inputs.shape[1:])
 
 
 def _check(
