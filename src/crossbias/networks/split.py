@@ -83,7 +83,10 @@ def _splits(model: nn.Module, found: Trace, head: Call) -> Iterator[Callable[[nn
 
 
 def _ends_in_linear(model: nn.Module) -> bool:
-    return isinstance(model, nn.Sequential) and len(model) > 1 and isinstance(model[-1], nn.Linear)
+    """Whether a model runs its layers one after the other, the last of them linear."""
+    if not isinstance(model, nn.Sequential) or type(model).forward is not nn.Sequential.forward:
+        return False
+    return len(model) > 1 and isinstance(model[-1], nn.Linear)
 
 
 def _split_sequential(model: nn.Module) -> Network:

@@ -89,7 +89,7 @@ def device_of(model: nn.Module) -> torch.device:
 def first_line(error: BaseException) -> str:
     """The first line of an error's text, or its kind where it has none."""
     lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 def first_layer(model: nn.Module) -> nn.Module | None:

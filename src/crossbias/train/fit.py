@@ -20,6 +20,7 @@ from crossbias.train.interrupts import Interrupts
 from crossbias.train.method import Method
 from crossbias.train.record import check_same_run, record_of, supervision_of
 from crossbias.train.result import Result
+from crossbias.train.trial import check_network
 
 
 def fit(
@@ -88,6 +89,7 @@ def train_run(
             method, train, validation, network=recipe, fresh=run.fresh, config=config,
             device=run.device,
         )  # fmt: skip
+        check_network(run)
         run.folder = _open(folder, record, resume, run.devices.is_main)
         try:
             trained = method.fit(run)
