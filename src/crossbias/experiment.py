@@ -158,7 +158,11 @@ def load_trained(folder: Path) -> tuple[Experiment, Network]:
     experiment = Experiment.from_run(folder)
     check_finished(folder)
     state, facts = RunFolder(folder).load_model(), read_json(RunFolder(folder).config)["data"]
-    recipe, classes, shape = experiment.recipe(), len(facts["classes"]), tuple(facts["shape"])
+    recipe, classes, shape = (
+        experiment.recipe().untrained(),
+        len(facts["classes"]),
+        tuple(facts["shape"]),
+    )
     network = create_method(**experiment.method).network_for(
         lambda: recipe.build(num_classes=classes, shape=shape)
     )

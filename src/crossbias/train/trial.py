@@ -33,6 +33,8 @@ def check_network(run: "Run") -> None:
     with global_randomness_kept(run.device):
         network = run.make_network().to(run.device).train()
         _check_logits(network, run.data)
+        if network.note:
+            run.progress.note(network.note)
         rows = torch.arange(_SAMPLES) % len(run.data)
         fetched = run.data.index[rows].to(run.device)
         inputs = run.loader(run.data).fetch(fetched, augment=run.augmentation(), seed=run.seed())
