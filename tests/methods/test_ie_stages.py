@@ -61,13 +61,13 @@ def test_certainty_is_the_probability_of_right_predictions(data, network, monkey
 class LayerBeforeHead(nn.Module):
     """Maps are averaged, and the head sees something else, as in MobileNetV3, VGG or GhostNet."""
 
-    def __init__(self) -> None:
+    def __init__(self, middle: nn.Module, features: int) -> None:
         super().__init__()
         self.maps, self.pool = nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1)
-        self.middle, self.head = nn.Linear(4, 5), nn.Linear(5, 3)
+        self.middle, self.head = middle, nn.Linear(features, 3)
 
     def forward(self, images):
-        return self.head(self.middle(self.pool(self.maps(images)).flatten(1)).relu())
+        return self.head(self.middle(self.pool(self.maps(images)).flatten(1)))
 
 
 class PooledByFunction(nn.Module):
@@ -86,9 +86,10 @@ class PooledByFunction(nn.Module):
     [
         ("mlp", "has no maps"),
         ("convnet-end", "computes something else from its maps"),
-        (LayerBeforeHead(), "computes 5 features from 4 averaged maps"),
+        (LayerBeforeHead(nn.Linear(4, 5), 5), "computes 5 features from 4 maps"),
+        (LayerBeforeHead(nn.BatchNorm1d(4), 4), "computes something else from its maps"),
     ],
-    ids=["none", "normalized", "layer"],
+    ids=["none", "unit", "layer", "batch-norm"],
 )
 def test_a_network_without_averaged_maps_is_refused_before_any_training(
     network, found, data, tmp_path

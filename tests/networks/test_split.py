@@ -167,6 +167,12 @@ def test_shapes_are_tried_by_the_first_layer_or_given():
     assert as_network(mlp)(torch.rand(2, 3, 2, 2)).logits.shape == (2, 2)
 
 
+def test_a_model_that_cannot_be_copied_is_refused():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.LazyLinear(3))
+    with pytest.raises(CrossbiasError, match=r"it cannot be copied \(.*uninitialized parameter"):
+        as_network(model)
+
+
 def test_looking_at_a_model_changes_neither_it_nor_the_generators():
     model = torchvision.models.resnet18(num_classes=5).train()
     before, state = copy.deepcopy(model.state_dict()), torch.get_rng_state()

@@ -154,10 +154,12 @@ def test_options_of_timm_are_its_own_keywords():
 def test_an_option_that_timm_does_not_know_is_named():
     with pytest.raises(
         CrossbiasError,
-        match=r"has no parameter 'drop_path' \(did you mean 'drop_path_rate'.*stem_width",
+        match=r"^network 'resnet18' has no parameter 'drop_path' \(did you mean 'drop_path_rate'",
     ):
         Recipe("resnet18", {"drop_path": 0.1}).build(**SIZES)
-    with pytest.raises(CrossbiasError, match=r"'resnet18' cannot be built with output_stride=7"):
+    with pytest.raises(
+        CrossbiasError, match=r"^network 'resnet18' cannot be built with output_stride=7"
+    ):
         Recipe("resnet18", {"output_stride": "7"}).build(**SIZES)
 
 
@@ -190,7 +192,7 @@ def test_pretrained_weights_without_a_network_are_one_line(monkeypatch, tmp_path
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
     with pytest.raises(
-        CrossbiasError, match=r"pretrained weights of 'resnet10t' .*--set network.weights=FILE"
+        CrossbiasError, match=r"^the pretrained weights of 'resnet10t' .*--set network.weights=FILE"
     ) as raised:
         create_network("resnet10t", num_classes=2, pretrained=True)
     assert "\n" not in str(raised.value)

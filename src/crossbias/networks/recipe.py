@@ -147,6 +147,8 @@ def _made(name: str, options: Mapping[str, Any], shape: Sequence[int] | None) ->
     own, file = _without_file(name, options)
     try:
         model = _factory(name)(**own)
+    except CrossbiasError:
+        raise
     except (TypeError, ValueError) as error:
         raise CrossbiasError(
             f"network {name!r} cannot be built with {_written(own)} "

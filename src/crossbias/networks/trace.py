@@ -3,12 +3,14 @@
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from crossbias.seeds import generator_for, global_randomness_kept, seed_global
+
+_Module = TypeVar("_Module", bound=nn.Module)
 
 _SAMPLES = 2
 _SIDES = (224, 64, 32, 28)  # pixels of the images that are tried where no shape is known
@@ -55,7 +57,7 @@ def trace(model: nn.Module, shape: Sequence[int] | None) -> Trace | str:
     return reasons[0]
 
 
-def shaken(model: nn.Module) -> nn.Module:
+def shaken(model: _Module) -> _Module:
     """A copy whose constant weights are random, since a constant one may hide its layer.
 
     A normalization of ones and zeros changes next to nothing, and a head of zeros gives zeros

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -99,6 +100,7 @@ def _is_reachable(address: str) -> bool:
 def _read(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise CrossbiasError(f"there is no file of weights {str(path)!r}; name one by weights=FILE")
+    found: Any
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file

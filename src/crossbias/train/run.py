@@ -17,6 +17,7 @@ from crossbias.errors import Interrupted
 from crossbias.networks.fresh import looks_trained, redraw
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import Recipe
+from crossbias.networks.trace import shaken
 from crossbias.progress import Progress
 from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
@@ -298,9 +299,12 @@ class Run:
         return self.config.steps or self.config.epochs * epoch_steps
 
     def preview(self) -> Output:
-        """What a fresh network gives for the first batch, to refuse one that cannot serve."""
+        """What a fresh network gives for the first batch, to refuse one that cannot serve.
+
+        Its constant weights are random, so that a normalization does something.
+        """
         with global_randomness_kept(self.device):
-            network = self.make_network().to(self.device)
+            network = shaken(self.make_network()).to(self.device)
         _, output = next(self._outputs(network, self.data))
         return output
 

@@ -108,13 +108,13 @@ class IE(Method):
         if maps is None or maps.ndim != 4:
             found = "has no maps"
         elif maps.shape[1] != features.shape[1]:
-            found = f"computes {features.shape[1]} features from {maps.shape[1]} averaged maps"
+            found = f"computes {features.shape[1]} features from {maps.shape[1]} maps"
         elif not torch.allclose(maps.float().mean((2, 3)), features, rtol=0.02, atol=0.02):
             found = "computes something else from its maps"
         else:
             return
         raise CrossbiasError(
             f"IE needs a network whose features are the average of its last maps, but this one "
-            f"{found}; use one that has no layer between average and head, such as convnet, "
-            f"resnet18 or densenet121"
+            f"{found}; use one whose head reads that average, such as convnet, resnet18 or "
+            f"densenet121"
         )
