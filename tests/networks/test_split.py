@@ -167,6 +167,11 @@ def test_shapes_are_tried_by_the_first_layer_or_given():
     assert as_network(mlp)(torch.rand(2, 3, 2, 2)).logits.shape == (2, 2)
 
 
+def test_a_linear_layer_alone_is_a_head():
+    model, vectors = nn.Linear(6, 3), torch.rand(2, 6)
+    torch.testing.assert_close(as_network(model)(vectors).logits, model(vectors))
+
+
 def test_a_model_that_cannot_be_copied_is_refused():
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.LazyLinear(3))
     with pytest.raises(CrossbiasError, match=r"it cannot be copied \(.*uninitialized parameter"):

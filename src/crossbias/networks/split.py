@@ -2,15 +2,13 @@
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 
 from crossbias.errors import CrossbiasError
+from crossbias.networks.bodies import HookedBody, TimmBody, is_global_pool, maps_place
 from crossbias.networks.network import Network
-from crossbias.networks.trace import Call, Trace, first_line, outputs_of, shaken, trace
-
-_TOLERANCE = 1e-4  # of the largest logit or feature
+from crossbias.networks.trace import Call, Trace, equal, first_line, outputs_of, shaken, trace
 
 
 def as_network(model: nn.Module, *, shape: Sequence[int] | None = None) -> Network:
@@ -33,6 +31,8 @@ def as_network(model: nn.Module, *, shape: Sequence[int] | None = None) -> Netwo
     """
     if isinstance(model, Network):
         return model
+    if isinstance(model, nn.Linear):  # a head without a body
+        model = nn.Sequential(nn.Flatten(), model)
     if getattr(model, "aux_logits", False):
         raise _by_hand(model, "it has auxiliary classifiers (build it with aux_logits=False)")
     if not any(isinstance(module, nn.Linear) for module in model.modules()):
@@ -62,7 +62,7 @@ def _head_call(model: nn.Module, found: Trace) -> Call:
         what = type(found.output).__name__ if shape is None else f"a tensor of {tuple(shape)}"
         raise _by_hand(model, f"it gives {what} and not logits of (batch, classes)")
     linear = [call for call in found.calls if isinstance(call.module, nn.Linear)]
-    heads = [call for call in linear if _equal(call.output, found.output, exactly=True)]
+    heads = [call for call in linear if equal(call.output, found.output, exactly=True)]
     if not heads:
         raise _by_hand(
             model,
@@ -77,11 +77,11 @@ def _splits(model: nn.Module, found: Trace, head: Call) -> Iterator[Callable[[nn
     if _ends_in_linear(model):
         yield _split_sequential
     if all(hasattr(model, name) for name in ("forward_features", "forward_head", "get_classifier")):
-        yield lambda copied: Network(_TimmBody(copied), _taken_out(copied, head.layer))
-    maps = _maps_place(found, head)
+        yield lambda copied: Network(TimmBody(copied), _taken_out(copied, head.layer))
+    maps = maps_place(found, head)
     for place in [maps, None] if maps else [None]:
         yield lambda copied, place=place: Network(  # type: ignore[misc]
-            _HookedBody(copied, place), _taken_out(copied, head.layer)
+            HookedBody(copied, place), _taken_out(copied, head.layer)
         )
 
 
@@ -96,7 +96,7 @@ def _split_sequential(model: nn.Module) -> Network:
     """Pooling followed by flattening is left to Network, which keeps the maps."""
     assert isinstance(model, nn.Sequential)
     layers, head = list(model[:-1]), model[-1]
-    if len(layers) > 2 and _is_global_pool(layers[-2]) and isinstance(layers[-1], nn.Flatten):
+    if len(layers) > 2 and is_global_pool(layers[-2]) and isinstance(layers[-1], nn.Flatten):
         layers = layers[:-2]
     assert isinstance(head, nn.Linear)
     return Network(nn.Sequential(*layers), head)
@@ -115,100 +115,13 @@ def _put(module: nn.Module, model: nn.Module, layer: str) -> None:
     setattr(model.get_submodule(parent), child, module)
 
 
-class _Place(NamedTuple):
-    """Where a model has the maps that it pools."""
-
-    layer: str
-    at: Literal["input", "output", "rectified output"]
-
-
-def _maps_place(found: Trace, head: Call) -> _Place | None:
-    """Maps whose average the head sees, or else what the last pooling layer is given."""
-    last = {call.layer: call for call in found.calls}  # a layer may be called several times
-    spatial = [call for call in found.calls if last[call.layer] is call and _is_maps(call.output)]
-    # Where one contains the other, or an average follows: the largest, and of those the last.
-    spatial.sort(key=lambda call: call.output[0, 0].numel())
-    for call in reversed(spatial):
-        if _equal(call.output.flatten(2).mean(2), head.given):
-            return _Place(call.layer, "output")
-        if _equal(call.output.relu().flatten(2).mean(2), head.given):
-            return _Place(call.layer, "rectified output")
-    for number, call in reversed(list(enumerate(found.calls))):
-        later = [other.output for other in found.calls[number:] if _is_maps(other.output)]
-        if _is_global_pool(call.module) and all(maps[0, 0].numel() == 1 for maps in later):
-            return _Place(call.layer, "input")
-    return None
-
-
-class _TimmBody(nn.Module):
-    """Feature maps and pooled features through timm's own two calls."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        self.channels_last = getattr(model, "output_fmt", "NCHW") == "NHWC"
-
-    def forward(self, inputs: Tensor) -> tuple[Tensor | None, Tensor]:
-        found = self.model.forward_features(inputs)  # type: ignore[operator]
-        maps = found if found.ndim == 4 else None  # tokens of a transformer are not maps
-        if maps is not None and self.channels_last:
-            maps = found.permute(0, 3, 1, 2)
-            found = maps.permute(0, 2, 3, 1)  # the features come of the maps, for their gradient
-        features = self.model.forward_head(found, pre_logits=True)  # type: ignore[operator]
-        return maps, features
-
-
-class _HookedBody(nn.Module):
-    """Features of a model without its head, and the maps it pools, if their place is known."""
-
-    def __init__(self, model: nn.Module, place: _Place | None) -> None:
-        super().__init__()
-        self.model = model
-        self.place = place
-
-    def forward(self, inputs: Tensor) -> tuple[Tensor | None, Tensor]:
-        if self.place is None:
-            return None, self.model(inputs)
-        layer, seen = self.model.get_submodule(self.place.layer), list[Tensor]()
-        # The model rectifies them once more, which changes nothing.
-        rectified = self.place.at == "rectified output"
-
-        def keep(_layer: nn.Module, _given: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
-            seen.append(output.relu() if rectified else output)
-            return seen[-1] if rectified else None
-
-        if self.place.at == "input":
-            hook = layer.register_forward_pre_hook(lambda _layer, given: seen.extend(given))
-        else:
-            hook = layer.register_forward_hook(keep)
-        with hook:
-            features = self.model(inputs)
-        return seen[-1], features
-
-
 def _computes_the_same(network: Network, found: Trace, head: Call) -> bool:
     """Whether logits and features are the model's: logits of a head of zeros would tell little."""
     try:
         output = outputs_of(network.eval(), found.inputs)
     except Exception:  # such as a shape that the head does not take
         return False
-    return _equal(output.logits, found.output) and _equal(output.features, head.given)
-
-
-def _equal(one: object, other: object, *, exactly: bool = False) -> bool:
-    if not isinstance(one, Tensor) or not isinstance(other, Tensor) or one.shape != other.shape:
-        return False
-    one, other = one.float(), other.float()
-    limit = 0.0 if exactly else _TOLERANCE * float(other.abs().max())
-    return bool(((one - other).abs() <= limit).all())
-
-
-def _is_maps(output: object) -> bool:
-    return isinstance(output, Tensor) and output.ndim in (4, 5) and output.numel() > 0
-
-
-def _is_global_pool(module: nn.Module) -> bool:
-    return isinstance(module, nn.AdaptiveAvgPool2d) and module.output_size in (1, (1, 1))
+    return equal(output.logits, found.output) and equal(output.features, head.given)
 
 
 def _by_hand(model: nn.Module, reason: str) -> CrossbiasError:

@@ -13,6 +13,7 @@ from crossbias.seeds import generator_for, global_randomness_kept, seed_global
 _Module = TypeVar("_Module", bound=nn.Module)
 
 _SAMPLES = 2
+_TOLERANCE = 1e-4  # of the largest number, where two tensors are compared
 _SIDES = (224, 64, 32, 28)  # pixels of the images that are tried where no shape is known
 _FRAMES = 8  # and the length of clips
 _SHAKE = 0.5  # width of the numbers added to a constant weight; variances stay positive
@@ -81,6 +82,15 @@ def outputs_of(model: nn.Module, inputs: Tensor) -> Any:
     with torch.no_grad(), global_randomness_kept(device):
         seed_global(0, device)
         return model(inputs.to(device))
+
+
+def equal(one: object, other: object, *, exactly: bool = False) -> bool:
+    """Whether two things are tensors of one shape with the same numbers, up to rounding."""
+    if not isinstance(one, Tensor) or not isinstance(other, Tensor) or one.shape != other.shape:
+        return False
+    one, other = one.float(), other.float()
+    limit = 0.0 if exactly else _TOLERANCE * float(other.abs().max())
+    return bool(((one - other).abs() <= limit).all())
 
 
 def device_of(model: nn.Module) -> torch.device:
