@@ -151,6 +151,23 @@ def test_options_of_timm_are_its_own_keywords():
     assert recipe.build(**SIZES)(torch.rand(2, 3, 32, 32)).logits.shape == (2, 3)
 
 
+def untyped(num_classes, width=1, pretrained=True):
+    if pretrained:
+        raise OSError("no connection")
+    return small(num_classes, width)
+
+
+def test_options_without_annotations_are_read_as_numbers():
+    recipe = Recipe(f"{__name__}:untyped", {"width": "5", "pretrained": "false"})
+    assert recipe.build(**SIZES).num_features == 5
+
+
+def test_a_finished_network_is_built_without_weights_from_elsewhere(tmp_path):
+    recipe = Recipe(f"{__name__}:untyped", {"pretrained": True, "weights": tmp_path / "gone.pt"})
+    assert recipe.untrained().build(**SIZES).num_classes == 3
+    assert Recipe("resnet18", {"pretrained": "true"}).untrained().options == {"pretrained": False}
+
+
 def test_an_option_that_timm_does_not_know_is_named():
     with pytest.raises(
         CrossbiasError,

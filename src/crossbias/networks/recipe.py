@@ -1,9 +1,8 @@
 """Networks by name: the table, timm's models, and the reader's own by dotted path."""
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,16 +14,15 @@ from crossbias.networks import bagnet, papers, video
 from crossbias.networks.gray import gray
 from crossbias.networks.network import Network
 from crossbias.networks.split import as_network
+from crossbias.networks.timm_models import timm_builder, written
 from crossbias.networks.trace import first_line
-from crossbias.networks.weights import hub_if_reachable, is_weights_file, load_weights
+from crossbias.networks.weights import is_weights_file, load_weights
 from crossbias.parameters import (
-    Count,
     closest,
     convert,
     imported,
     parameters_of,
     takes_any_keyword,
-    unknown,
     validated,
 )
 
@@ -63,8 +61,8 @@ class Recipe:
 
     def untrained(self) -> "Recipe":
         """The same network without weights from a hub or a file, to be filled with others."""
-        kept = {k: v for k, v in self.options.items() if k not in ("pretrained", "weights")}
-        return Recipe(self.name, kept)
+        kept = {key: value for key, value in self.options.items() if key != "weights"}
+        return Recipe(self.name, kept | ({"pretrained": False} if "pretrained" in kept else {}))
 
     def build(self, *, num_classes: int, shape: Sequence[int]) -> Network:
         """A network with fresh weights, or pretrained ones where the options ask for them.
@@ -113,7 +111,11 @@ def _checked(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     factory = _factory(name)
     known, (own, file) = parameters_of(factory), _without_file(name, options)
     values = validated(factory, own, f"network {name!r}")
-    read = {key: value if key in known else _literal(value) for key, value in values.items()}
+    untyped = {name for name, parameter in known.items() if parameter.annotation is parameter.empty}
+    read = {
+        key: _literal(value) if key in untyped or key not in known else value
+        for key, value in values.items()
+    }
     return read | ({"weights": str(file.resolve())} if file else {})
 
 
@@ -125,17 +127,19 @@ def _without_file(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any]
     own, weights = dict(options), options.get("weights")
     takes_it = ":" in name and not name.startswith("torchvision.models:")
     passed_on = takes_it and "weights" in parameters_of(_factory(name))
-    if not isinstance(weights, str) or (passed_on and not is_weights_file(weights)):
+    if not isinstance(weights, str | Path) or (passed_on and not is_weights_file(str(weights))):
         return own, None
     return {key: value for key, value in own.items() if key != "weights"}, Path(weights)
 
 
 def _literal(value: Any) -> Any:
-    """What a text stands for where no annotation tells: a number, a truth value, none, or text.
+    """What a text stands for where no annotation tells: numbers, truth values, none, or text.
 
-    >>> _literal("64"), _literal("0.1"), _literal("true"), _literal("avg")
-    (64, 0.1, True, 'avg')
+    >>> _literal("64"), _literal("0.1"), _literal("true"), _literal("2,2"), _literal("avg")
+    (64, 0.1, True, (2, 2), 'avg')
     """
+    if isinstance(value, str) and "," in value:
+        return tuple(_literal(part) for part in value.split(",") if part)
     for kind in (bool, int, float):
         with suppress(CrossbiasError):
             return convert(value, kind, "")
@@ -151,7 +155,7 @@ def _made(name: str, options: Mapping[str, Any], shape: Sequence[int] | None) ->
         raise
     except (TypeError, ValueError) as error:
         raise CrossbiasError(
-            f"network {name!r} cannot be built with {_written(own)} "
+            f"network {name!r} cannot be built with {written(own)} "
             f"({type(error).__name__}: {first_line(error)}); change these options"
         ) from error
     network = as_network(model, shape=shape)
@@ -177,60 +181,10 @@ def _factory(name: str) -> Callable[..., nn.Module]:
     if name in NETWORKS:
         return NETWORKS[name]
     if is_network(name):
-        return _timm_factory(name)
+        return timm_builder(name)
     import timm
 
     raise CrossbiasError(
         f"there is no network {name!r}{closest(name, [*NETWORKS, *timm.list_models()])}; "
         f"there are: {', '.join(NETWORKS)}, and every classifier of timm, such as resnet18"
     )
-
-
-def _timm_factory(name: str) -> Callable[..., nn.Module]:
-    import timm
-
-    def build(
-        *, num_classes: Count, in_channels: Count = 3, pretrained: bool = False, **options: Any
-    ) -> nn.Module:
-        given: dict[str, Any] = {"num_classes": num_classes, "in_chans": in_channels, **options}
-        try:
-            with hub_if_reachable() if pretrained else nullcontext():
-                model: nn.Module = timm.create_model(name, pretrained=pretrained, **given)
-        except Exception as error:
-            raise _not_built(name, error, pretrained, options) from error
-        return model
-
-    return build
-
-
-def _not_built(
-    name: str, error: Exception, pretrained: bool, options: Mapping[str, Any]
-) -> Exception:
-    """What to say about a model of timm that could not be made."""
-    strange = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-    if strange and strange[1] in options:
-        known = [key for key in _options_of(name) if key not in ("num_classes", "in_chans")]
-        listing = "beside pretrained and weights, its parameters are"
-        return unknown(f"network {name!r} has no parameter", strange[1], known, listing)
-    if pretrained:
-        return CrossbiasError(
-            f"the pretrained weights of {name!r} could not be loaded ({first_line(error)}); pass "
-            f"a file of weights (--set network.weights=FILE), fetch them once where there is a "
-            f"network connection, or use pretrained=false"
-        )
-    if options:
-        return CrossbiasError(
-            f"network {name!r} cannot be built with {_written(options)} ({first_line(error)}); "
-            f"change these options or leave them out"
-        )
-    return error
-
-
-def _written(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in options.items()) or "no options"
-
-
-def _options_of(name: str) -> list[str]:
-    import timm
-
-    return list(parameters_of(type(timm.create_model(name))))
