@@ -298,13 +298,16 @@ class Run:
         epoch_steps = len(batches(torch.arange(size), self.config.batch_size))
         return self.config.steps or self.config.epochs * epoch_steps
 
-    def preview(self) -> Output:
+    def preview(self, *, shake: bool = False) -> Output:
         """What a fresh network gives for the first batch, to refuse one that cannot serve.
 
-        Its constant weights are random, so that a normalization does something.
+        Args:
+            shake: Make its constant weights random, so that a normalization shows: see
+                ``crossbias.networks.trace.shaken``.
         """
         with global_randomness_kept(self.device):
-            network = shaken(self.make_network()).to(self.device)
+            network = self.make_network().to(self.device)
+        network = shaken(network) if shake else network
         _, output = next(self._outputs(network, self.data))
         return output
 

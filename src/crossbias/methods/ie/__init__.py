@@ -103,7 +103,7 @@ class IE(Method):
                 f"{self.guidance_start:g}; partners are chosen by a score that starts with the "
                 f"reference, so let the reference start first"
             )
-        output = run.preview()
+        output = run.preview(shake=True)
         maps, features = output.maps, output.features.float()
         if maps is None or maps.ndim != 4:
             found = "has no maps"
