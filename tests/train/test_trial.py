@@ -30,8 +30,8 @@ def vit() -> nn.Module:
 
 TOO_SMALL = nn.Sequential(nn.Conv2d(3, 4, 28), nn.Conv2d(4, 4, 3), nn.Flatten(), nn.Linear(4, 2))
 UNFIT = {
-    "vit": (vit, images(), r"inputs of 3x28x28 fail \(AssertionError: Input height.*data.size=224"
-            r".*network.img_size=28"),
+    "vit": (vit, images(), r"'VisionTransformer' does not fit the data: inputs of 3x28x28 fail "
+            r"\(AssertionError: Input height.*data.size=224.*network.img_size=28"),
     "recipe": (lambda: Recipe("vit_tiny_patch16_224"), images(), "network 'vit_tiny_patch16_224'"),
     "channels": (lambda: torchvision.models.resnet18(num_classes=2), images(1),
                  r"inputs of 1x28x28 fail .*takes 3 channels, but the images have 1: use --set "

@@ -36,26 +36,27 @@ def check_network(run: "Run") -> None:
         if network.note:
             run.progress.note(network.note)
         rows = torch.arange(_SAMPLES) % len(run.data)
-        fetched = run.data.index[rows].to(run.device)
+        fetched, target = (part[rows].to(run.device) for part in (run.data.index, run.data.targets))
         inputs = run.loader(run.data).fetch(fetched, augment=run.augmentation(), seed=run.seed())
         try:
             with run.devices.autocast():
-                loss = F.cross_entropy(
-                    network(inputs).logits, run.data.targets[rows].to(run.device)
-                )
+                loss = F.cross_entropy(network(inputs).logits, target)
             if loss.requires_grad:
                 loss.backward()  # type: ignore[no-untyped-call]
         except (CrossbiasError, torch.OutOfMemoryError):
             raise
         except Exception as error:  # a stranger's network may raise anything
-            name = (
-                run.network.name if isinstance(run.network, Recipe) else type(network.body).__name__
-            )
-            size = "x".join(map(str, inputs.shape[1:]))
-            raise CrossbiasError(
-                f"network {name!r} does not fit the data: inputs of {size} fail "
-                f"({type(error).__name__}: {first_line(error)}); {_remedy(network, inputs)}"
-            ) from error
+            raise _unfit(run, network, inputs, error) from error
+
+
+def _unfit(run: "Run", network: Network, inputs: Tensor, error: Exception) -> CrossbiasError:
+    kind = type(getattr(network.body, "model", network.body)).__name__
+    name = run.network.name if isinstance(run.network, Recipe) else kind
+    size = "x".join(map(str, inputs.shape[1:]))
+    return CrossbiasError(
+        f"network {name!r} does not fit the data: inputs of {size} fail "
+        f"({type(error).__name__}: {first_line(error)}); {_remedy(network, inputs)}"
+    )
 
 
 def _check_logits(network: Network, data: BiasedDataset) -> None:
@@ -84,10 +85,11 @@ def _remedy(network: Network, inputs: Tensor) -> str:
         if inputs.ndim == 2:
             return "it takes images, but the inputs are vectors: use 'mlp'"
         if first.in_channels != channels:
+            folder = f"--set data.channels={first.in_channels} for a folder of images, or "
             return (
                 f"it takes {first.in_channels} channels, but the images have {channels}: use "
-                f"--set data.channels={first.in_channels} for a folder of images, or a network "
-                f"that takes {channels}, such as timm's resnet18"
+                f"{folder if first.in_channels in (1, 3) else ''}a network that takes {channels}, "
+                f"such as timm's resnet18"
             )
     size = _own_size(network)
     return (
