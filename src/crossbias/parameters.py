@@ -10,6 +10,7 @@ import inspect
 import math
 import os
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -116,18 +117,20 @@ def unknown(
 
 
 def imported(path: str) -> Any:
-    """The object at a path such as ``my_package.module:MyMethod``.
+    """The object at a path such as ``my_package.module:MyMethod``, from the current folder too.
 
     >>> imported("collections:OrderedDict")
     <class 'collections.OrderedDict'>
     """
     module_name, _, name = path.partition(":")
+    if os.getcwd() not in sys.path:  # where an installed command does not look
+        sys.path.append(os.getcwd())
     try:
         return getattr(importlib.import_module(module_name), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise CrossbiasError(
             f"{path!r} cannot be imported ({error}); write it as package.module:Name, "
-            f"with the package installed or its folder in PYTHONPATH"
+            f"with the package installed, in the current folder or in PYTHONPATH"
         ) from error
 
 

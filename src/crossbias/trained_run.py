@@ -183,5 +183,4 @@ def _builder(
     facts = config["data"]
     sizes: dict[str, Any] = {"num_classes": len(facts["classes"]), "shape": tuple(facts["shape"])}
     # The weights are about to be replaced by the trained ones: pretrained ones are not fetched.
-    options |= {"pretrained": False} if "pretrained" in options else {}
-    return lambda: Recipe(name, options).build(**sizes)
+    return lambda: Recipe(name, options).untrained().build(**sizes)

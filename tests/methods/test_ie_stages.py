@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from torch import nn
 
 import crossbias
 from crossbias import TrainConfig
@@ -57,11 +58,52 @@ def test_certainty_is_the_probability_of_right_predictions(data, network, monkey
             assert member[row].item() == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("name", ["mlp", "convnet-end"])
-def test_a_network_without_averaged_maps_is_refused_before_any_training(name, data, tmp_path):
-    with pytest.raises(CrossbiasError, match=r"average of spatial maps.*use a convolutional one"):
-        crossbias.fit(IE(), data, network=name, config=CONFIG, folder=tmp_path / "run")
+class LayerBeforeHead(nn.Module):
+    """Maps are averaged, and the head sees something else, as in MobileNetV3, VGG or GhostNet."""
+
+    def __init__(self, middle: nn.Module, features: int) -> None:
+        super().__init__()
+        self.maps, self.pool = nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1)
+        self.middle, self.head = middle, nn.Linear(features, 3)
+
+    def forward(self, images):
+        return self.head(self.middle(self.pool(self.maps(images)).flatten(1)))
+
+
+class PooledByFunction(nn.Module):
+    """Maps are rectified and averaged by functions, as in DenseNet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maps, self.head = nn.Conv2d(3, 4, 3), nn.Linear(4, 3)
+
+    def forward(self, images):
+        return self.head(self.maps(images).relu().mean((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("network", "found"),
+    [
+        ("mlp", "has no maps"),
+        ("convnet-end", "computes something else from its maps"),
+        (LayerBeforeHead(nn.Linear(4, 5), 5), "computes 5 features from 4 maps"),
+        (LayerBeforeHead(nn.BatchNorm1d(4), 4), "computes something else from its maps"),
+    ],
+    ids=["none", "unit", "layer", "batch-norm"],
+)
+def test_a_network_without_averaged_maps_is_refused_before_any_training(
+    network, found, data, tmp_path
+):
+    message = rf"features are the average of its last maps, but this one {found}; use one"
+    with pytest.raises(CrossbiasError, match=message):
+        crossbias.fit(IE(), data, network=network, config=CONFIG, folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_maps_that_a_network_pools_by_a_function_are_guided(data):
+    method = IE(members=1, partners="all", score_weights=False, guidance_start=0, reference_start=0)
+    trained = crossbias.fit(method, data, network=PooledByFunction(), config=CONFIG).network
+    assert trained(torch.rand(2, 3, 6, 6)).maps.shape == (2, 4, 4, 4)
 
 
 def test_a_reference_after_the_start_of_guidance_is_refused(data, network):

@@ -158,6 +158,9 @@ class Last(nn.Module):
     def get_classifier(self) -> nn.Linear:
         return self.classifier
 
+    def forward(self, batch: Tensor) -> Tensor:
+        return self.forward_head(self.forward_features(batch))
+
 
 def test_maps_with_channels_last_have_gradients_too() -> None:
     network = as_network(Last()).double()

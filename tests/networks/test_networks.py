@@ -89,7 +89,7 @@ TORCHVISION = {
     "resnet18": True,
     "mobilenet_v3_small": True,
     "efficientnet_b0": True,
-    "densenet121": False,
+    "densenet121": True,
     "swin_t": True,
     "vit_b_32": False,
 }
@@ -163,7 +163,7 @@ class Odd(nn.Module):
     [
         (Odd(), r"model.last \(3 to 2\)"),
         (torchvision.models.squeezenet1_0(num_classes=2), "it has no linear layer"),
-        (timm.create_model("resnet18", num_classes=0), "not one linear layer"),
+        (timm.create_model("resnet18", num_classes=0), "it has no linear layer"),
         (nn.Sequential(nn.Linear(2, 2), nn.Softmax(1)), "Pass Network"),
     ],
     ids=["unknown", "no-linear", "no-classifier", "sequential"],

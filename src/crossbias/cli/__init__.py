@@ -1,5 +1,6 @@
 """The command line, ``crossbias COMMAND``."""
 
+import os
 import sys
 
 from crossbias.cli.commands import app
@@ -18,5 +19,6 @@ def main() -> None:
     except CrossbiasError as error:
         if debug:
             raise
-        say(f"crossbias: {error}", stderr=True)
+        if os.environ.get("LOCAL_RANK", "0") == "0":  # every process of a run has the same error
+            say(f"crossbias: {error}", stderr=True)
         sys.exit(error.exit_code)

@@ -83,7 +83,7 @@ def train(
     network: Annotated[
         str | None,
         typer.Option(
-            help="A name from `crossbias list networks`, or a timm model.",
+            help="A name from `crossbias list networks`, a timm model, or package.module:Class.",
             show_default="the data set's own; chosen for your own images",
         ),
     ] = None,

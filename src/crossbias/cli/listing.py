@@ -41,8 +41,12 @@ def print_networks() -> None:
         summary = (factory.__doc__ or "").strip().splitlines()[0]
         table.add_row(name, summary, _defaults(factory))
     print_table(table)
-    say("\nand every timm classifier by its name, such as resnet18 (pretrained=false)")
-    say("change one with: crossbias train --network NAME --set network.OPTION=VALUE")
+    say("\nand every timm classifier by its name, such as resnet18, with timm's own options: ")
+    say("  --network resnet18 --set network.pretrained=true --set network.drop_path_rate=0.1")
+    say("a builder of torchvision, or your own class or function in the current folder:")
+    say("  --network torchvision.models:resnet18, --network my_module:MyNetwork")
+    say("every network starts from a file of weights with: --set network.weights=FILE")
+    say("change an option with: crossbias train --network NAME --set network.OPTION=VALUE")
 
 
 def _few(splits: tuple[str, ...]) -> str:

@@ -26,6 +26,9 @@ class Network(nn.Module):
             the body's own.
         head: The linear layer from features to logits.
 
+    Attributes:
+        note: What a person should know about its weights, such as a head that was left out.
+
     >>> import torch
     >>> network = Network(nn.Conv2d(3, 8, 3), nn.Linear(8, 10))
     >>> output = network(torch.zeros(2, 3, 28, 28))
@@ -41,6 +44,7 @@ class Network(nn.Module):
         self.body = body
         self.head = head
         self.tapped_layer = ""
+        self.note = ""
 
     @property
     def num_classes(self) -> int:

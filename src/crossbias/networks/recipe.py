@@ -1,9 +1,10 @@
 """Networks by name: the table, timm's models, and the reader's own by dotted path."""
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -12,9 +13,12 @@ from crossbias.errors import CrossbiasError
 from crossbias.networks import bagnet, papers, video
 from crossbias.networks.network import Network
 from crossbias.networks.split import as_network
+from crossbias.networks.timm_models import timm_builder, written
+from crossbias.networks.trace import first_line
+from crossbias.networks.weights import is_weights_file, load_weights
 from crossbias.parameters import (
-    Count,
     closest,
+    convert,
     imported,
     parameters_of,
     takes_any_keyword,
@@ -50,8 +54,13 @@ class Recipe:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        checked = validated(_factory(self.name), self.options, f"network {self.name!r}")
+        checked = _checked(self.name, self.options)
         object.__setattr__(self, "options", checked)  # frozen; text becomes what it stands for
+
+    def untrained(self) -> "Recipe":
+        """The same network without weights from a hub or a file, to be filled with others."""
+        kept = {key: value for key, value in self.options.items() if key != "weights"}
+        return Recipe(self.name, kept | ({"pretrained": False} if "pretrained" in kept else {}))
 
     def build(self, *, num_classes: int, shape: Sequence[int]) -> Network:
         """A network with fresh weights, or pretrained ones where the options ask for them.
@@ -60,7 +69,7 @@ class Recipe:
             num_classes: Number of logits.
             shape: Shape of one input, such as (3, 28, 28).
         """
-        factory, owner = _factory(self.name), f"network {self.name!r}"
+        factory = _factory(self.name)
         known = parameters_of(factory)
         sizes = {
             "num_classes": num_classes,
@@ -71,22 +80,89 @@ class Recipe:
         if takes_any_keyword(factory):  # as torchvision's builders: resnet18(**keywords)
             fitting["num_classes"] = num_classes
         if "in_channels" in known and len(shape) == 1:
-            raise CrossbiasError(f"{owner} takes images, but the inputs are vectors; use 'mlp'")
-        return factory(**validated(factory, fitting | dict(self.options), owner))
+            raise CrossbiasError(
+                f"network {self.name!r} takes images, but the inputs are vectors; use 'mlp'"
+            )
+        return _made(self.name, _checked(self.name, fitting | dict(self.options)), shape)
 
 
 def create_network(name: str, **options: Any) -> Network:
-    """A network by name: one of ``NETWORKS``, any timm model, or ``my_package.module:function``."""
-    factory, owner = _factory(name), f"network {name!r}"
-    values = validated(factory, options, owner)
+    """A network by name: one of ``NETWORKS``, any timm model, or ``my_package.module:function``.
+
+    Args:
+        name: The name.
+        **options: Its keywords, and ``weights``: a file of weights to start from.
+    """
+    values = _checked(name, options)
     missing = [
         parameter.name
-        for parameter in parameters_of(factory).values()
+        for parameter in parameters_of(_factory(name)).values()
         if parameter.default is parameter.empty and parameter.name not in values
     ]
     if missing:
-        raise CrossbiasError(f"{owner} needs {', '.join(missing)}; pass it by keyword")
-    return factory(**values)
+        raise CrossbiasError(f"network {name!r} needs {', '.join(missing)}; pass it by keyword")
+    return _made(name, values, None)
+
+
+def _checked(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a network, checked and converted from text; every network takes weights."""
+    factory = _factory(name)
+    known, (own, file) = parameters_of(factory), _without_file(name, options)
+    values = validated(factory, own, f"network {name!r}")
+    untyped = {name for name, parameter in known.items() if parameter.annotation is parameter.empty}
+    read = {
+        key: _literal(value) if key in untyped or key not in known else value
+        for key, value in values.items()
+    }
+    return read | ({"weights": str(file.resolve())} if file else {})
+
+
+def _without_file(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Path | None]:
+    """The network's own options, and the file of weights that ``weights`` names.
+
+    A reader's own network may have a parameter of that name, which then takes what is no file.
+    """
+    own, weights = dict(options), options.get("weights")
+    takes_it = ":" in name and not name.startswith("torchvision.models:")
+    passed_on = takes_it and "weights" in parameters_of(_factory(name))
+    if not isinstance(weights, str | Path) or (passed_on and not is_weights_file(str(weights))):
+        return own, None
+    return {key: value for key, value in own.items() if key != "weights"}, Path(weights)
+
+
+def _literal(value: Any) -> Any:
+    """What a text stands for where no annotation tells: numbers, truth values, none, or text.
+
+    >>> _literal("64"), _literal("0.1"), _literal("true"), _literal("2,2"), _literal("avg")
+    (64, 0.1, True, (2, 2), 'avg')
+    """
+    if isinstance(value, str) and "," in value:
+        return tuple(_literal(part) for part in value.split(",") if part)
+    for kind in (bool, int, float):
+        with suppress(CrossbiasError):
+            return convert(value, kind, "")
+    return None if value == "none" else value
+
+
+def _made(name: str, options: Mapping[str, Any], shape: Sequence[int] | None) -> Network:
+    """Build a model, split it, and give it the weights of a file if the options name one."""
+    own, file = _without_file(name, options)
+    try:
+        model = _factory(name)(**own)
+    except CrossbiasError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise CrossbiasError(
+            f"network {name!r} cannot be built with {written(own)} "
+            f"({type(error).__name__}: {first_line(error)}); change these options"
+        ) from error
+    network = as_network(model, shape=shape)
+    if not file:
+        return network
+    target, note = load_weights(model, network, file)
+    network = network if target is network else as_network(model, shape=shape)
+    network.note = note
+    return network
 
 
 def is_network(name: str) -> bool:
@@ -96,45 +172,17 @@ def is_network(name: str) -> bool:
     return name in NETWORKS or bool(timm.is_model(name))
 
 
-def _factory(name: str) -> Callable[..., Network]:
+def _factory(name: str) -> Callable[..., nn.Module]:
     if ":" in name:
-        return _own_factory(imported(name))
+        factory: Callable[..., nn.Module] = imported(name)
+        return factory
     if name in NETWORKS:
         return NETWORKS[name]
     if is_network(name):
-        return _timm_factory(name)
+        return timm_builder(name)
     import timm
 
     raise CrossbiasError(
         f"there is no network {name!r}{closest(name, [*NETWORKS, *timm.list_models()])}; "
         f"there are: {', '.join(NETWORKS)}, and every classifier of timm, such as resnet18"
     )
-
-
-def _own_factory(found: Callable[..., nn.Module]) -> Callable[..., Network]:
-    @functools.wraps(found)  # its keywords are the options
-    def build(**options: Any) -> Network:
-        return as_network(found(**options))
-
-    return build
-
-
-def _timm_factory(name: str) -> Callable[..., Network]:
-    import timm
-
-    def build(*, num_classes: Count, in_channels: Count = 3, pretrained: bool = False) -> Network:
-        try:
-            model = timm.create_model(
-                name, num_classes=num_classes, in_chans=in_channels, pretrained=pretrained
-            )
-        except Exception as error:
-            if not pretrained:
-                raise
-            reason, *_ = str(error).strip().splitlines() or [type(error).__name__]
-            raise CrossbiasError(
-                f"the pretrained weights of {name!r} could not be loaded ({reason}); "
-                f"fetch them once where there is a network connection, or use pretrained=false"
-            ) from error
-        return as_network(model)
-
-    return build

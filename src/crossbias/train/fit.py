@@ -25,6 +25,7 @@ from crossbias.train.interrupts import Interrupts
 from crossbias.train.method import Method
 from crossbias.train.record import check_same_run, record_of, supervision_of
 from crossbias.train.result import Result
+from crossbias.train.trial import check_network
 
 
 def fit(
@@ -92,7 +93,7 @@ def train_run(
     from crossbias.train.run import Run  # the only import that brings Fabric
 
     config = config or TrainConfig()
-    recipe = _as_recipe(network)
+    recipe = _as_recipe(network, train)
     _check(method, train, validation, config)
     with Interrupts() as interrupts:
         run = Run(
@@ -103,6 +104,7 @@ def train_run(
             method, train, validation, network=recipe, fresh=run.fresh, config=config,
             device=run.device,
         )  # fmt: skip
+        check_network(run)
         header = [*header_of(run, record), *remarks]
         run.folder = _open(folder, record, resume, run.devices.is_main)
         run.progress.header(header)
@@ -140,7 +142,7 @@ def _completed(
         options = network_for(shape, backbone=cached_backbone())
         chosen.append(f"network {setting(options)}")
         network = Recipe(options.pop("name"), options)
-    network = _as_recipe(network)
+    network = _as_recipe(network, train)
     if config is None and is_own(train):
         trained = is_pretrained(network) if isinstance(network, Recipe) else looks_trained(network)
         gpu, given = find_device("auto").type != "cpu", {"augment": ()} if train.augment else {}
@@ -153,10 +155,14 @@ def _completed(
     return network, config or TrainConfig(), [remarks] if chosen else []
 
 
-def _as_recipe(network: Network | Recipe | nn.Module | str) -> Network | Recipe:
+def _as_recipe(
+    network: Network | Recipe | nn.Module | str, train: BiasedDataset
+) -> Network | Recipe:
     if isinstance(network, str):
         return Recipe(network)
-    return network if isinstance(network, Recipe) else as_network(network)
+    if isinstance(network, Recipe):
+        return network
+    return as_network(network, shape=train.inputs.shape[1:])
 
 
 def _check(

@@ -17,6 +17,7 @@ from crossbias.errors import Interrupted
 from crossbias.networks.fresh import looks_trained, redraw
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import Recipe
+from crossbias.networks.trace import shaken
 from crossbias.progress import Progress
 from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
@@ -298,10 +299,16 @@ class Run:
         epoch_steps = len(batches(torch.arange(size), self.config.batch_size))
         return self.config.steps or self.config.epochs * epoch_steps
 
-    def preview(self) -> Output:
-        """What a fresh network gives for the first batch, to refuse one that cannot serve."""
+    def preview(self, *, shake: bool = False) -> Output:
+        """What a fresh network gives for the first batch, to refuse one that cannot serve.
+
+        Args:
+            shake: Make its constant weights random, so that a normalization shows: see
+                ``crossbias.networks.trace.shaken``.
+        """
         with global_randomness_kept(self.device):
             network = self.make_network().to(self.device)
+        network = shaken(network) if shake else network
         _, output = next(self._outputs(network, self.data))
         return output
 

@@ -103,15 +103,18 @@ class IE(Method):
                 f"{self.guidance_start:g}; partners are chosen by a score that starts with the "
                 f"reference, so let the reference start first"
             )
-        output = run.preview()
+        output = run.preview(shake=True)
         maps, features = output.maps, output.features.float()
         if maps is None or maps.ndim != 4:
-            found = "gives none"
-        elif torch.allclose(maps.float().mean((2, 3)), features, rtol=0.02, atol=0.02):
-            return
+            found = "has no maps"
+        elif maps.shape[1] != features.shape[1]:
+            found = f"computes {features.shape[1]} features from {maps.shape[1]} maps"
+        elif not torch.allclose(maps.float().mean((2, 3)), features, rtol=0.02, atol=0.02):
+            found = "computes something else from its maps"
         else:
-            found = "pools them in another way"
+            return
         raise CrossbiasError(
-            f"IE needs a network whose features are the average of spatial maps, and this one "
-            f"{found}; use a convolutional one, such as convnet or resnet18"
+            f"IE needs a network whose features are the average of its last maps, but this one "
+            f"{found}; use one whose head reads that average, such as convnet, resnet18 or "
+            f"densenet121"
         )
