@@ -60,6 +60,22 @@ def test_the_header_of_a_network_by_name_and_of_a_length_in_steps(data):
     assert found["device"].endswith(", bf16")
 
 
+class Faces(nn.Module):
+    """A reader's own model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 4, 3), nn.Linear(4, 3)
+
+    def forward(self, inputs):
+        return self.last(self.first(inputs).relu().mean((2, 3)))
+
+
+def test_a_model_of_ones_own_is_called_by_its_class(data):
+    found = header(ERM(), data, network=Faces())
+    assert found["network"] == "Faces, 127 parameters, new random weights"
+
+
 def test_a_trained_model_is_said_to_keep_its_weights(data, network):
     found = header(PGD(), data, network=network, fresh=False)
     assert found["network"].endswith("starts with the weights of the given model")

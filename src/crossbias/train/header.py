@@ -97,7 +97,8 @@ def _network(run: "Run") -> str:
         start = "pretrained" if is_pretrained(run.network) else "not pretrained"
         return f"{run.network.name}, {size}, {start}"
     start = "new random weights" if run.fresh else "starts with the weights of the given model"
-    return f"{type(run.network.body).__name__}, {size}, {start}"
+    model = getattr(run.network.body, "model", run.network.body)  # not what is put around it
+    return f"{type(model).__name__}, {size}, {start}"
 
 
 def _length(config: TrainConfig, steps: int) -> str:
