@@ -9,6 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
+from crossbias import BiasedDataset, Recipe, TrainConfig, fit
+from crossbias.methods import ERM
 from crossbias.report.overlay import LONGEST_SIDE
 from crossbias.report.sample_pictures import SHOWN, sample_pictures
 from crossbias.runs.compare import read_runs
@@ -132,3 +134,26 @@ def test_runs_without_pictures_show_none_and_any_run_may_provide_them(write_run:
     assert sample_pictures(read_runs([without])) == {}
     kinds = sample_pictures(read_runs([without, write_run("b", method="end")]))
     assert all(len(picture.answers) == 2 for picture in kinds["aligned"])
+
+
+def test_a_balanced_test_split_shows_pictures_of_both_kinds(tmp_path: Path) -> None:
+    """In training, the attribute is the class; in the test split, it says nothing about it.
+
+    The aligned test samples come first, so taking the first of each class would show only them.
+    """
+    halves = torch.arange(80) % 2
+    train = BiasedDataset(
+        inputs=torch.zeros(80, 3, 8, 8, dtype=torch.uint8), targets=halves,
+        attributes={"age": halves}, bias="age", name="faces", split="train",
+    )  # fmt: skip
+    ages = torch.cat([halves[:40], 1 - halves[40:]])
+    test = replace(train, attributes={"age": ages}, split="test")
+    config = TrainConfig(steps=1, batch_size=8, device="cpu")
+    result = fit(ERM(), train, network=Recipe("convnet"), config=config, folder=tmp_path / "run")
+    result.evaluate(test)
+    result.finish()
+    shown = sample_pictures(read_runs(tmp_path / "run"))
+    assert {kind: len(pictures) for kind, pictures in shown.items()} == {
+        "aligned": SHOWN,
+        "conflicting": SHOWN,
+    }

@@ -55,7 +55,8 @@ class Result:
             The metrics of these splits, by name.
         """
         for data in splits:
-            answers = predict(self.network, data, pictures=True)
+            table = self.alignments.get(data.bias or "")
+            answers = predict(self.network, data, pictures=True, alignment=table)
             self._predictions[data.split] = answers
             self.metrics[data.split] = metrics_of(answers, data, tables=self.alignments)
             self.config["data"]["hashes"][data.split] = data.hash
