@@ -84,7 +84,10 @@ def group_rows(rows: Sequence[Row]) -> list[GroupRow]:
 
 def _columns(rows: Sequence[Row], names: Sequence[str], *, mark_best: bool) -> list[MetricColumn]:
     """The columns of the metrics that the first run has, be it without samples."""
-    known = [name for name in names if METRICS[name](rows[0].metrics[0]) is not None]
+    test = rows[0].metrics[0]
+    known = [name for name in names if METRICS[name](test) is not None]
+    if not any(map(any, test.aligned_groups)):  # every sample would count as conflicting
+        known = [name for name in known if name not in ("aligned", "conflicting", "biased")]
     return [_column(rows, name, mark_best=mark_best) for name in known]
 
 
@@ -93,17 +96,19 @@ def _column(rows: Sequence[Row], name: str, *, mark_best: bool) -> MetricColumn:
     best = max((number.value for number in numbers if number), default=None) if mark_best else None
     sizes = {number.n for number in numbers if number}
     cells = [
-        TableCell(number, number is not None and number.value == best, _worst_group(row, name))
+        TableCell(
+            number,
+            number is not None and number.value == best,
+            worst_group_name(row) if name == "worst_group" else "",
+        )
         for row, number in zip(rows, numbers, strict=True)
     ]
     title = name.replace("_", " ").capitalize()
     return MetricColumn(title, sizes.pop() if len(sizes) == 1 else None, cells)
 
 
-def _worst_group(row: Row, name: str) -> str:
-    """Which group is the worst, where all runs of the row agree."""
-    if name != "worst_group":
-        return ""
+def worst_group_name(row: Row) -> str:
+    """Which group is the worst, where all runs of the row agree; else empty."""
     found = [metrics.worst_group for metrics in row.metrics]
     names = {f"{group.target}, {group.bias}" for group in found if group}
     return names.pop() if len(names) == 1 else ""

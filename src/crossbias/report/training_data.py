@@ -1,0 +1,56 @@
+"""What the report says about the training data: is the bias associated with the class at all?"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossbias.runs.read import FinishedRun
+from crossbias.types import UNKNOWN
+
+CLEAR = 0.05  # an association with a larger p-value may be chance
+
+
+class TrainingGroups(NamedTuple):
+    """Training samples of known bias by group, and how many of them are aligned."""
+
+    aligned: int
+    total: int
+    p: float  # of class and bias being independent, by Pearson's chi-square test
+
+
+def names_alignment(run: FinishedRun) -> bool:
+    """Whether the training data associates at least one bias value with a class."""
+    return any(any(row) for row in run.test.aligned_groups)
+
+
+def training_groups(run: FinishedRun) -> TrainingGroups | None:
+    """The training samples of a run; None where it kept no labels or no bias is known."""
+    shape = (len(run.test.classes), len(run.test.biases))
+    if run.labels is None or not names_alignment(run):
+        return None
+    target, bias = run.labels.target, run.labels.bias(run.bias)
+    known = (bias != UNKNOWN) & (bias < shape[1]) & (target < shape[0])
+    if not known.any():
+        return None
+    group = target[known] * shape[1] + bias[known]
+    counts = torch.bincount(group, minlength=shape[0] * shape[1]).view(shape)
+    aligned = counts[torch.tensor(run.test.aligned_groups)]
+    return TrainingGroups(int(aligned.sum()), int(counts.sum()), independence(counts))
+
+
+def independence(counts: Tensor) -> float:
+    """The p-value of Pearson's chi-square test that rows and columns are independent.
+
+    >>> round(independence(torch.tensor([[30, 10], [10, 30]])), 8)
+    7.74e-06
+    >>> independence(torch.tensor([[20, 20], [10, 10]]))
+    1.0
+    """
+    from scipy.special import chdtrc
+
+    table = counts[counts.sum(1) > 0][:, counts.sum(0) > 0].double()
+    freedom = (len(table) - 1) * (table.shape[1] - 1)
+    expected = table.sum(1, keepdim=True) * table.sum(0) / table.sum()
+    statistic = float(((table - expected).square() / expected).sum())
+    return float(chdtrc(freedom, statistic)) if freedom else 1.0
