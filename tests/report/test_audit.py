@@ -54,7 +54,7 @@ def test_its_findings_are_on_the_page(
 ) -> None:
     root = parse(report(write_run("a", side=0), audit=write_audit()))
     assert [heading.text for heading in root.find("h2")][:3] == [
-        *("Comparison", "What the audit found", "Accuracy by group")
+        *("Results", "What the audit found", "Accuracy by group")
     ]
     section = root.find("section")[1]
     for told in ("The background alone gives", HOSTILE, "strong", "Other networks.", "a1b2"):

@@ -11,11 +11,12 @@ from crossbias.runs.compare import Comparison, differences
 from crossbias.runs.rows import Number, Row
 
 
-def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
+def render(comparison: Comparison, audit: AuditFindings | None, title: str) -> str:
     """What the page says, as one JSON object; NaN does not occur in it."""
     runs = zip(comparison.run_labels, comparison.runs, strict=True)
     content = {
         "version": 1,
+        "title": title,
         "summary": [sentence.striptags() for sentence in summary(comparison)],
         "data": comparison.runs[0].config["data"],
         "split": comparison.split,

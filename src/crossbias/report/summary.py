@@ -8,7 +8,13 @@ from markupsafe import Markup
 
 from crossbias.formatting import count, first_few, p_value, percent, short
 from crossbias.report.tables import worst_group_name
-from crossbias.report.training_data import CLEAR, names_alignment, training_groups
+from crossbias.report.training_data import (
+    CLEAR,
+    data_title,
+    main_metric,
+    names_alignment,
+    training_groups,
+)
 from crossbias.runs.compare import Comparison, share_right
 from crossbias.runs.read import FinishedRun
 from crossbias.runs.rows import Number, Row
@@ -65,9 +71,8 @@ class Standing(NamedTuple):
 def summary(comparison: Comparison) -> list[Markup]:
     """Three paragraphs: what is predicted, what plain training does, and what does best."""
     first = comparison.runs[0]
-    conflicting = first.test.conflicting
-    known = names_alignment(first) and conflicting is not None and conflicting.n > 0
-    metric = "conflicting" if known else "overall"
+    metric = main_metric(first)
+    known = metric == "conflicting"
     where = "on conflicting samples" if known else "over all test samples"
     baseline = comparison.baseline
     plain = _standing(baseline, metric) if baseline.runs[0].method == "erm" else None
@@ -84,7 +89,7 @@ def _task_sentences(run: FinishedRun) -> Markup:
     task = Markup("The models predict <strong>{}</strong> ({}) in <strong>{}</strong>").format(
         run.config["data"].get("target") or "the class",
         _listed(run.test.classes),
-        run.config["data"]["name"],
+        data_title(run.config["data"]["name"]),
     )
     if run.bias is None:
         return task + "; no attribute is named as a possible shortcut."

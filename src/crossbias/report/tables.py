@@ -1,10 +1,14 @@
 """The numbers of a report as tables: rows against metrics, and groups against rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from crossbias.report.training_data import main_metric
 from crossbias.runs.compare import Comparison
 from crossbias.runs.rows import METRICS, USUAL_METRICS, Number, Row, over_runs, rows_of
+from crossbias.verify import Estimate
+
+SHOWN_METRICS: Final = ("conflicting", "worst_group", "aligned", "overall", "unbiased")
 
 MOST_GROUPS: Final = 400
 """The table of groups has at most this many; beyond that, those with the lowest accuracy."""
@@ -26,6 +30,13 @@ class MetricColumn(NamedTuple):
     cells: list[TableCell]
 
 
+class Gains(NamedTuple):
+    """By how much each row is better than the baseline in one metric, on the same samples."""
+
+    metric: str
+    of: Mapping[str, Estimate]  # by label; the baseline has none
+
+
 class GroupRow(NamedTuple):
     """One group, with its accuracy in every row of the comparison."""
 
@@ -37,8 +48,18 @@ class GroupRow(NamedTuple):
 
 
 def accuracy_table(rows: Sequence[Row]) -> list[MetricColumn]:
-    """A column for each usual accuracy; those that need bias labels only where there are any."""
-    return _columns(rows, USUAL_METRICS, mark_best=True)
+    """A column for each usual accuracy, the most telling first.
+
+    Those that need bias labels are there only where there are any.
+    """
+    return _columns(rows, SHOWN_METRICS, mark_best=True)
+
+
+def main_gains(comparison: Comparison) -> Gains | None:
+    """The gains that the page shows beside the accuracies; None where there is only one row."""
+    metric = main_metric(comparison.runs[0])
+    found = {name: gains[metric] for name, gains in comparison.gains.items() if metric in gains}
+    return Gains(metric, found) if found else None
 
 
 def measure_table(comparison: Comparison) -> list[MetricColumn]:

@@ -1,5 +1,6 @@
 """What the report says about the training data: is the bias associated with the class at all?"""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -19,9 +20,25 @@ class TrainingGroups(NamedTuple):
     p: float  # of class and bias being independent, by Pearson's chi-square test
 
 
+def data_title(name: str) -> str:
+    """A data set's name as a title has it: of a folder, its own name without the path.
+
+    >>> data_title("glyphs"), data_title("folder:/home/me/faces/")
+    ('glyphs', 'faces')
+    """
+    return Path(name.removeprefix("folder:")).name or name if name.startswith("folder:") else name
+
+
 def names_alignment(run: FinishedRun) -> bool:
     """Whether the training data associates at least one bias value with a class."""
     return any(any(row) for row in run.test.aligned_groups)
+
+
+def main_metric(run: FinishedRun) -> str:
+    """What methods are judged by: conflicting samples, or all where none is known to conflict."""
+    conflicting = run.test.conflicting
+    known = names_alignment(run) and conflicting is not None and conflicting.n > 0
+    return "conflicting" if known else "overall"
 
 
 def training_groups(run: FinishedRun) -> TrainingGroups | None:
