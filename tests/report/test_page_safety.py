@@ -27,25 +27,8 @@ HOSTILE = (
 )
 TAGS = (
     *("html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section"),
-    *(
-        "h1",
-        "h2",
-        "h3",
-        "nav",
-        "a",
-        "p",
-        "div",
-        "span",
-        "ul",
-        "li",
-        "dl",
-        "dt",
-        "dd",
-        "pre",
-        "code",
-        "small",
-    ),
-    *("strong", "bdi", "figure", "details", "summary", "button", "script", "img"),
+    *("h1", "h2", "h3", "p", "div", "span", "ul", "li", "dl", "dt", "dd", "pre", "code", "small"),
+    *("nav", "a", "strong", "bdi", "figure", "details", "summary", "button", "script", "img"),
     *("table", "caption", "thead", "tbody", "tr", "th", "td"),
     *("svg", "g", "path", "text", "tspan", "use", "defs", "clippath", "rect", "image"),
 )

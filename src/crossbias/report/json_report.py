@@ -65,4 +65,4 @@ def _number(number: Number | None) -> dict[str, Any] | None:
 def _audit(audit: AuditFindings) -> dict[str, Any]:
     """The findings; pictures by their files, not their content."""
     files = [picture.file for picture in audit.pictures]
-    return {**as_json(audit), "path": str(audit.path), "pictures": files}
+    return {**as_json(audit), "path": audit.path and str(audit.path), "pictures": files}

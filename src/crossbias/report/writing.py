@@ -33,12 +33,18 @@ class Report:
         """The page in a frame of its own; Markdown and JSON as text; a PDF by its name."""
         if self.format == "pdf":
             return f"<p>{html.escape(str(self.path))}</p>"
-        text = html.escape(self.path.read_text(encoding="utf-8"))
+        text = self.path.read_text(encoding="utf-8")
         if self.format == "html":
-            # The page's own script sorts tables; the sandbox keeps it away from the notebook.
-            style = "width: 100%; height: 48rem; border: 1px solid #ccc"
-            return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{text}"></iframe>'
-        return f'<pre style="max-height: 48rem; overflow: auto">{text}</pre>'
+            return in_frame(text)
+        return f'<pre style="max-height: 48rem; overflow: auto">{html.escape(text)}</pre>'
+
+
+def in_frame(page: str) -> str:
+    """A page as a notebook shows it: in a frame of its own."""
+    # The page's own script sorts tables; the sandbox keeps it away from the notebook.
+    style = "width: 100%; height: 48rem; border: 1px solid #ccc"
+    text = html.escape(page)
+    return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{text}"></iframe>'
 
 
 def report(
