@@ -55,9 +55,9 @@ def test_an_association_that_predicts_nothing_is_not_called_a_solution():
     found = verdict_of([attribute(accuracy=wilson(62, 100))], [], None, [])
     assert found.sentence.startswith(
         "An attribute is associated with the class: the association of the attribute 'hospital' "
-        "with the class is strong (Cramer's V 0.87, 95% interval 0.80 to 0.92), but alone it predicts "
-        "the class of 62% of the samples, not "
-        "clearly more than always answering the most frequent class does (60%)."
+        "with the class is strong (Cramer's V 0.87, 95% interval 0.80 to 0.92), but alone it "
+        "predicts the class of 62% of the samples, not clearly more than always answering the most "
+        "frequent class does (60%)."
     )
     unknown = verdict_of([attribute(accuracy=None, majority=None)], [], None, [])
     assert "is strong (Cramer's V 0.87, 95% interval 0.80 to 0.92). If" in unknown.sentence
