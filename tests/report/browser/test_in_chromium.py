@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from crossbias import BiasedDataset, audit
 from crossbias.report import report as write_report
 from crossbias.report.pdf import printed
 
@@ -148,6 +150,29 @@ def test_a_pdf_holds_what_the_page_folds(fake_run: Any, tmp_path: Path) -> None:
     folded = printed(re.sub("<script>.*</script>", "", page, flags=re.DOTALL))
     sheets = [len(re.findall(rb"/Type\s*/Page\b", each)) for each in (folded, content)]
     assert sheets[1] > sheets[0] > 0
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of an audit of small vectors, with names that want to be more than text."""
+    halves = torch.arange(40) % 2
+    data = BiasedDataset(
+        inputs=torch.zeros(40, 2), targets=halves, classes=HOSTILE[:2], name=HOSTILE[1],
+        attributes={HOSTILE[0]: halves}, values={HOSTILE[0]: HOSTILE[:2]},
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("audit") / "a"
+    audit(data, permutations=99).write(folder)
+    return folder / "audit.html"
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_the_page_of_an_audit_loads_and_fits(browser: Any, audited: Path, width: int) -> None:
+    browser.open(audited, width=width)
+    assert browser.complaints() == []
+    assert browser.run("document.title") == f"Audit: {HOSTILE[1]}"
+    browser.run("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    assert browser.run("document.documentElement.scrollWidth") == width
+    assert "gives the class away:" in browser.run("document.querySelector('strong').textContent")
 
 
 def test_it_is_printed_unfolded(browser: Any, page: Path) -> None:
