@@ -155,7 +155,8 @@ class FakeRun:
             "supervision": self.supervision,
             "selection": self.selection,
             "data": {"name": self.data, "seed": 0, "bias": self.bias, "hashes": hashes}
-            | ({"target": self.target} if self.target else {}),
+            | ({"target": self.target} if self.target else {})
+            | self._training_facts(),
             "network": {"name": "simple-convnet-1"},
             "train": {"epochs": self.epochs, "batch_size": 256, "seed": self.seed},
             "environment": {"python": "3.11.7", "torch": "2.15.0", "device": "cpu"},
@@ -164,6 +165,13 @@ class FakeRun:
                 "curves": {"regularizer": ["penalty", "entropy"]},
             },
         }
+
+    def _training_facts(self) -> dict[str, Any]:
+        """Which values of the bias go along with each class, as ``config.json`` has it."""
+        if self.bias is None:
+            return {"values": {}, "aligned": {}}
+        partners = [[name] if self.associated else [] for name in self.biases]
+        return {"values": {self.bias: self.biases}, "aligned": {self.bias: partners}}
 
     def _log(self) -> list[dict[str, Any]]:
         lines = []

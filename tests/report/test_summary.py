@@ -9,6 +9,7 @@ from scipy.stats import t
 from crossbias.report.summary import gap_of, summary
 from crossbias.report.tables import accuracy_table
 from crossbias.runs import compare
+from crossbias.runs.files import read_json, write_json
 from crossbias.runs.stored import TrainingLabels, save_labels
 from crossbias.verify import wilson
 
@@ -112,9 +113,12 @@ def test_the_strength_of_the_bias_in_training_is_told(write_run: WriteRun) -> No
     """The situation of 1,890 faces of which 90 conflict."""
     folder = write_run("erm", classes=("f", "m"), biases=("young", "old"), bias="age")
     target = torch.arange(1890) % 2
-    ages = torch.where(torch.arange(1890) < 90, 1 - target, target)
+    ages = torch.where(torch.arange(1890) < 90, target, 1 - target)
     labels = TrainingLabels(index=torch.arange(1890), target=target, attributes={"age": ages})
     save_labels(folder / "labels.npz", labels)
+    config = read_json(folder / "config.json")  # training numbers the values in another order
+    config["data"]["values"] = {"age": ["old", "young"]}
+    write_json(folder / "config.json", config)
     first = summary(compare(folder))[0].striptags()
     assert first.endswith(
         " In the training data, age matches the class in 1,800 of 1,890 samples (95.2%)."

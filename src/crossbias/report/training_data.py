@@ -43,17 +43,20 @@ def main_metric(run: FinishedRun) -> str:
 
 def training_groups(run: FinishedRun) -> TrainingGroups | None:
     """The training samples of a run; None where it kept no labels or no bias is known."""
-    shape = (len(run.test.classes), len(run.test.biases))
-    if run.labels is None or not names_alignment(run):
+    facts = run.config["data"]
+    # For each class, the names of the values that go along with it; numbered as in training.
+    aligned = (facts.get("aligned") or {}).get(run.bias)
+    if run.labels is None or not aligned or not any(aligned):
         return None
+    values = facts["values"][run.bias]
+    table = torch.tensor([[value in names for value in values] for names in aligned])
     target, bias = run.labels.target, run.labels.bias(run.bias)
-    known = (bias != UNKNOWN) & (bias < shape[1]) & (target < shape[0])
+    known = bias != UNKNOWN
     if not known.any():
         return None
-    group = target[known] * shape[1] + bias[known]
-    counts = torch.bincount(group, minlength=shape[0] * shape[1]).view(shape)
-    aligned = counts[torch.tensor(run.test.aligned_groups)]
-    return TrainingGroups(int(aligned.sum()), int(counts.sum()), independence(counts))
+    group = target[known] * len(values) + bias[known]
+    counts = torch.bincount(group, minlength=table.numel()).view(table.shape)
+    return TrainingGroups(int(counts[table].sum()), int(counts.sum()), independence(counts))
 
 
 def independence(counts: Tensor) -> float:

@@ -96,11 +96,11 @@ def test_nothing_sticks_out_at_any_width(browser: Any, page: Path, width: int) -
 def eighteen(fake_run: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of six methods with three seeds each."""
     root = tmp_path_factory.mktemp("eighteen")
-    like = {"views": True, "side": 16, "classes": ("f", "m"), "biases": ("young", "old")}
+    like = {"side": 16, "epochs": 2, "classes": ("f", "m"), "biases": ("young", "old")}
     folders = [
-        fake_run(**like, method=method, paper=f"{method} (CVPR 2021)", seed=seed).write(
-            root / f"{method} {seed}"
-        )
+        fake_run(
+            **like, method=method, paper=f"{method} (CVPR 2021)", seed=seed, views=seed == 0
+        ).write(root / f"{method} {seed}")
         for method in ("erm", "end", "rebias", "lnl", "pgd", "ie")
         for seed in range(3)
     ]
