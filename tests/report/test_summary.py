@@ -137,7 +137,7 @@ def test_data_without_association_is_not_said_to_conflict(write_run: WriteRun) -
     )
     assert second.startswith("LfF, which knew nothing about the bias, does best over all test s")
     assert [column.title for column in accuracy_table(compare(folders).rows)] == [
-        *("Worst group", "Overall", "Unbiased"),
+        *("Overall", "Worst group", "Unbiased"),
     ]
 
 

@@ -104,3 +104,20 @@ def test_a_thousand_classes_make_a_page_of_bearable_size(
     root = parse(page)
     assert "These are the 400 groups with the lowest accuracy, out of 2000." in root.text
     assert len(page.encode()) < 2**20
+
+
+def test_runs_whose_alignment_nobody_knows_are_compared_by_group_only(
+    write_run: WriteRun, report: Callable[..., str], parse: Parse
+) -> None:
+    folders = [write_run("a"), write_run("b", **END, conflicting=0.8)]
+    for folder in folders:
+        metrics = read_json(folder / "metrics.json")
+        for each in metrics.values():
+            each |= {"aligned": None, "conflicting": None, "aligned_groups": []}
+        write_json(folder / "metrics.json", metrics)
+    root = parse(report(*folders))
+    assert "Which groups were aligned in training is not known, so accuracy is giv" in root.text
+    heads = [button.text for button in root.find("table")[0].find("button")]
+    assert heads[:5] == ["Method", "Overall", "Gain", "Worst group", "Unbiased"]
+    assert "It is not known which groups were aligned in training, so samples are" in root.text
+    assert "associates no" not in root.text

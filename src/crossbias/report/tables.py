@@ -10,6 +10,9 @@ from crossbias.verify import Estimate
 
 SHOWN_METRICS: Final = ("conflicting", "worst_group", "aligned", "overall", "unbiased")
 
+WITHOUT_ALIGNMENT: Final = ("overall", "worst_group", "unbiased")
+"""What is shown where no group is aligned; every sample would count as conflicting."""
+
 MOST_GROUPS: Final = 400
 """The table of groups has at most this many; beyond that, those with the lowest accuracy."""
 
@@ -52,7 +55,8 @@ def accuracy_table(rows: Sequence[Row]) -> list[MetricColumn]:
 
     Those that need bias labels are there only where there are any.
     """
-    return _columns(rows, SHOWN_METRICS, mark_best=True)
+    aligned = any(map(any, rows[0].metrics[0].aligned_groups))
+    return _columns(rows, SHOWN_METRICS if aligned else WITHOUT_ALIGNMENT, mark_best=True)
 
 
 def main_gains(comparison: Comparison) -> Gains | None:
@@ -91,7 +95,8 @@ def attribute_tables(comparison: Comparison) -> dict[str, list[MetricColumn]]:
 def group_rows(rows: Sequence[Row]) -> list[GroupRow]:
     """The groups that have samples, in order, up to ``MOST_GROUPS``."""
     test = rows[0].metrics[0]
-    aligned = [flag for line in test.aligned_groups for flag in line]
+    known = [flag for line in test.aligned_groups for flag in line]
+    aligned = known or [False] * len(test.groups)
     found = []
     for place, (group, flag) in enumerate(zip(test.groups, aligned, strict=True)):
         each = [over_runs([one.groups[place].accuracy for one in row.metrics]) for row in rows]
@@ -105,10 +110,7 @@ def group_rows(rows: Sequence[Row]) -> list[GroupRow]:
 
 def _columns(rows: Sequence[Row], names: Sequence[str], *, mark_best: bool) -> list[MetricColumn]:
     """The columns of the metrics that the first run has, be it without samples."""
-    test = rows[0].metrics[0]
-    known = [name for name in names if METRICS[name](test) is not None]
-    if not any(map(any, test.aligned_groups)):  # every sample would count as conflicting
-        known = [name for name in known if name not in ("aligned", "conflicting", "biased")]
+    known = [name for name in names if METRICS[name](rows[0].metrics[0]) is not None]
     return [_column(rows, name, mark_best=mark_best) for name in known]
 
 
