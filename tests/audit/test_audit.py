@@ -1,17 +1,20 @@
 """The whole audit: what it writes, and what it says to data that cannot be audited."""
 
+import html
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from crossbias import BiasedDataset
 from crossbias.audit import audit, suspects
 from crossbias.audit.attributes import audit_attributes
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
+from crossbias.verify import Predictions
 
 FAST = {"permutations": 99, "device": "cpu"}
 
@@ -51,6 +54,8 @@ def test_an_audit_is_kept_as_documented_and_repeats(planted, tmp_path):
     assert kept["data"]["classes"] == [{"name": "0", "n": 40}, {"name": "1", "n": 40}]
     assert kept["model"] is None
     assert kept["cues"][0]["name"] == "border marks"
+    assert (tmp_path / "a" / "audit.html").read_text() == one._page()
+    assert html.escape(one._page()) in one._repr_html_()
     for picture in kept["pictures"]:
         assert (tmp_path / "a" / picture["file"]).read_bytes().startswith(b"\x89PNG")
     assert kept["attributes"][0]["cramers_v"]["value"] == pytest.approx(1)
@@ -177,7 +182,10 @@ def test_hostile_names_stay_text(tmp_path):
     found.write(tmp_path / "a")
     kept = json.loads((tmp_path / "a" / "audit.json").read_text())
     assert kept["attributes"][0]["name"] == name
-    assert list((tmp_path / "a").iterdir()) == [tmp_path / "a" / "audit.json"]
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {"audit.html", "audit.json"}
+    page = (tmp_path / "a" / "audit.html").read_text()
+    assert html.escape(name) in page
+    assert name not in page
 
 
 def test_progress_is_told(blank):
@@ -192,3 +200,73 @@ def test_progress_is_told(blank):
     audit(blank(torch.arange(8) % 2, seed=0), progress=progress, **FAST)
     assert "measured 8 of 8 images" in progress.notes
     assert "probing color" in progress.notes
+
+
+def faces(conflicting: int, *, seed: int = 0) -> BiasedDataset:
+    """Images of 1,890 people as colored noise: gender shows on the left, age on the right.
+
+    The class is easy to see in a thumbnail, whether or not age is associated with it.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    gender = torch.arange(1890) % 2
+    age = gender.clone()
+    swapped = torch.randperm(1890, generator=generator)[:conflicting]
+    age[swapped] = 1 - gender[swapped]
+    images = 120 + 40 * torch.randn(1890, 3, 16, 16, generator=generator)
+    images[..., :8] += 8 * (gender - 0.5)[:, None, None, None]
+    images[..., 8:] += 60 * (age - 0.5)[:, None, None, None]
+    return BiasedDataset(
+        inputs=images.clamp(0, 255).to(torch.uint8), targets=gender, attributes={"age": age},
+        classes=("female", "male"), values={"age": ("young", "old")}, bias="age", name="faces",
+    )  # fmt: skip
+
+
+def test_biased_data_is_told_from_balanced_data_by_its_attribute(verdict):
+    """90 of 1,890 images conflict, or half of them; gender is in the thumbnail of both."""
+    biased, balanced = verdict(faces(90)), verdict(faces(945))
+    attributes, cues = biased.sentence.split("\n\n")
+    assert attributes.startswith(
+        "An attribute gives the class away: the attribute 'age' alone predicts the class of 95% of "
+        "the samples"
+    )
+    assert "Here it follows 'age': where that conflicts with the class, the cue pred" in cues
+    attributes, cues = balanced.sentence.split("\n\n")
+    assert attributes.startswith("No attribute gives the class away: none of those tested ('age')")
+    assert "is no sign of a bias by itself" in cues
+    assert cues.endswith("The attributes tested ('age') do not explain it.")
+    assert [finding.kind for finding in balanced.findings] == ["cue"] * len(balanced.findings)
+
+
+def test_without_the_attribute_the_audit_says_that_it_cannot_tell(verdict):
+    for data in (faces(90), faces(945)):
+        told = verdict(replace(data, attributes={}, values={}, bias=None)).sentence
+        assert "gives the class away: " not in told
+        assert "Without attributes, biased and balanced data look the same to it." in told
+
+
+def test_the_page_shows_verdict_counts_and_suspects_with_their_files(blank, monkeypatch, tmp_path):
+    """A network that always answers the first class mistakes every sample of the second."""
+
+    def probabilities(*_: object) -> Predictions:
+        answers = torch.tensor([[0.9, 0.1]]).expand(40, 2)
+        rows = torch.arange(40)
+        return Predictions(index=rows, target=rows % 2, probabilities=answers, attributes={})
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(suspects, "predict", probabilities)
+    data = blank(torch.arange(40) % 2, seed=0)
+    camera = torch.arange(40) // 2 % 2
+    data = replace(data, attributes={"camera": camera}, values={"camera": ("A", "B")})
+    files = [Path(f"photo {number}.png") for number in range(40)]
+    for file in files:
+        Image.new("RGB", (2, 2)).save(file)
+    found = audit(data, files=files, **FAST)
+    assert {each.file for each in found.suspects.candidates} == {
+        f"photo {number}.png" for number in range(1, 40, 2)
+    }
+    page = found._page()
+    assert "<h3>Class <bdi>class 1</bdi>: 20</h3>" in page
+    assert "<li><bdi>photo 1.png</bdi> <small>taken for <bdi>class 0</bdi></small></li>" in page
+    assert "Samples by class and <bdi>camera</bdi>" in page
+    assert "<strong>No shortcut was found:</strong> none of the" in page
+    assert found.verdict.not_tested[0] in page

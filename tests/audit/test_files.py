@@ -7,6 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
+from crossbias import BiasedDataset
 from crossbias.audit.file_cues import file_cues
 from crossbias.audit.probed_cues import audit_cues
 from crossbias.errors import CrossbiasError
@@ -34,7 +35,8 @@ def written(tmp_path):
 
 def audited(files, targets):
     cues = file_cues(files, [f"class {target}" for target in targets.tolist()])
-    found = audit_cues(cues, targets, permutations=99, seed=0)
+    data = BiasedDataset(inputs=torch.zeros(len(targets), 1), targets=targets)
+    found = audit_cues(cues, data, permutations=99, seed=0)
     return {finding.name: finding for finding in found}
 
 

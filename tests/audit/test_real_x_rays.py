@@ -31,8 +31,8 @@ def test_the_source_is_a_strong_finding_and_the_first(x_rays):
     first = verdict.findings[0]
     assert (first.kind, first.name, first.strength) == ("attribute", "source", "strong")
     assert verdict.sentence.startswith(
-        "A model could solve part of this task without looking at the content: the attribute "
-        "'source' alone predicts the class of 75% of the samples"
+        "An attribute gives the class away: the attribute 'source' alone predicts the class of 75% "
+        "of the samples"
     )
 
 

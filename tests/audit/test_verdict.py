@@ -1,5 +1,6 @@
 """The words of a verdict say what the numbers show and no more."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from crossbias import BiasedDataset
 from crossbias.audit.attributes import AttributeFinding, audit_attributes
 from crossbias.audit.counterfactual import Flips
 from crossbias.audit.model import ConfidentErrors, FeatureFinding, ModelFinding
-from crossbias.audit.probed_cues import CueFinding
+from crossbias.audit.probed_cues import CueByAttribute, CueFinding
 from crossbias.audit.verdict import untested_findings, verdict_of
 from crossbias.verify import Estimate, wilson
 
@@ -21,7 +22,7 @@ def attribute(**changes: Any) -> AttributeFinding:
         "majority": 0.6, "balanced_accuracy": 0.93, "chance": 0.5, "p": 0.001, "p_corrected": 0.01,
     }  # fmt: skip
     names = {"name": "hospital", "values": ("a", "b"), "classes": ("well", "sick")}
-    return AttributeFinding(**names, counts=((57, 3), (4, 36)), **(numbers | changes))
+    return AttributeFinding(counts=((57, 3), (4, 36)), **(names | numbers | changes))
 
 
 def cue(solved: float, **changes: Any) -> CueFinding:
@@ -42,8 +43,7 @@ def test_an_attribute_that_predicts_the_class_is_told_with_both_accuracies():
         "the most frequent class is right on 60%); its association with the class is strong "
         "(Cramer's V 0.87, 95% interval 0.80 to 0.92)."
     )
-    lead = "A model could solve most of this task without looking at the content"
-    assert found.sentence.startswith(f"{lead}: t{sentence}")
+    assert found.sentence.startswith(f"An attribute gives the class away: t{sentence} If 'hospi")
     assert found.sentence.endswith("and compare the accuracy where it matches the class with the "
                                    "accuracy where it conflicts.")  # fmt: skip
     assert found.findings == (("attribute", "hospital", "strong", f"T{sentence}"),)
@@ -54,13 +54,14 @@ def test_an_association_that_predicts_nothing_is_not_called_a_solution():
     """99:1, and the class is answered anyway: the association is all there is to tell."""
     found = verdict_of([attribute(accuracy=wilson(62, 100))], [], None, [])
     assert found.sentence.startswith(
-        "The association of the attribute 'hospital' with the class is strong (Cramer's V 0.87, "
-        "95% interval 0.80 to 0.92), but alone it predicts the class of 62% of the samples, not "
-        "clearly more than always answering the most frequent class does (60%)."
+        "An attribute is associated with the class: the association of the attribute 'hospital' "
+        "with the class is strong (Cramer's V 0.87, 95% interval 0.80 to 0.92), but alone it "
+        "predicts the class of 62% of the samples, not clearly more than always answering the most "
+        "frequent class does (60%)."
     )
     unknown = verdict_of([attribute(accuracy=None, majority=None)], [], None, [])
-    assert "is strong (Cramer's V 0.87, 95% interval 0.80 to 0.92). An audit" in unknown.sentence
-    assert "solve" not in found.sentence + unknown.sentence
+    assert "is strong (Cramer's V 0.87, 95% interval 0.80 to 0.92). If" in unknown.sentence
+    assert "gives the class away" not in found.sentence + unknown.sentence
 
 
 def test_a_rare_class_told_by_a_rare_value_is_not_called_a_solution():
@@ -91,10 +92,46 @@ def test_a_cue_is_as_strong_as_what_it_solves(solved: float, share: str, strengt
     assert found.findings[0].strength == strength
 
 
-def test_the_strongest_finding_leads_and_all_are_listed():
-    found = verdict_of([attribute(cramers_v=Estimate(0.3, 0.2, 0.4, 100))], [cue(0.8)], None, [])
-    assert "the cue 'color' alone" in found.sentence
-    assert [finding.strength for finding in found.findings] == ["moderate", "strong"]
+def test_attributes_and_easy_tasks_are_separate_findings_and_the_strongest_attribute_leads():
+    weaker = attribute(name="sex", cramers_v=Estimate(0.3, 0.2, 0.4, 100))
+    found = verdict_of([weaker, attribute()], [cue(0.8)], None, [])
+    attributes, cues = found.sentence.split("\n\n")
+    assert attributes.startswith("An attribute gives the class away: the attribute 'hospital' al")
+    assert " Also associated with the class: 'sex'. " in attributes
+    assert cues.startswith("A very simple model could solve most of this task: the cue 'color'")
+    assert "That the task is easy is no sign of a bias by itself" in cues
+    assert [(each.name, each.strength) for each in found.findings] == [
+        ("hospital", "strong"), ("sex", "moderate"), ("color", "strong"),
+    ]  # fmt: skip
+
+
+def test_an_easy_task_is_told_with_what_the_attributes_say_about_it():
+    quiet = attribute(p_corrected=0.5)
+    (first, second) = verdict_of([quiet], [cue(0.8)], None, []).sentence.split("\n\n")
+    assert first == (
+        "No attribute gives the class away: none of those tested ('hospital') predicts the class "
+        "better than chance can explain."
+    )
+    assert second.endswith(" The attributes tested ('hospital') do not explain it.")
+    alone = verdict_of([], [cue(0.8)], None, []).sentence
+    assert "Without attributes, biased and balanced data look the same to it." in alone
+    follows = CueByAttribute("hospital", wilson(95, 100), wilson(2, 10))
+    told = verdict_of([attribute()], [cue(0.8, by_attribute=(follows,))], None, []).sentence
+    assert told.endswith(
+        "Here it follows 'hospital': where that conflicts with the class, the cue predicts the "
+        "class of only 20% of the samples, against 95% where it matches."
+    )
+    ignores = CueByAttribute("hospital", wilson(95, 100), wilson(9, 10))
+    told = verdict_of([attribute()], [cue(0.8, by_attribute=(ignores,))], None, []).sentence
+    assert told.endswith(
+        "Here it does not merely follow 'hospital': the cue predicts the class of 90% of the "
+        "samples where that conflicts with the class, and of 95% where it matches."
+    )
+
+
+def test_a_cue_beside_the_content_is_called_a_likely_shortcut():
+    told = verdict_of([], [replace(cue(0.8), name="border marks")], None, []).sentence
+    assert "It looks beside the content, so it is likely a shortcut: remove it from the" in told
 
 
 def test_a_share_is_rounded_but_never_to_all_or_nothing():

@@ -28,6 +28,11 @@ def test_data_is_audited_in_one_command(crossbias):
     assert kept["verdict"]["findings"][0]["strength"] == "strong"
     assert kept["cues"][2]["name"] == "color"
     assert Path("a", kept["pictures"][0]["file"]).exists()
+    assert Path("a/audit.html").read_text().startswith("<!DOCTYPE html>")
+    first = kept["suspects"]["candidates"][0]
+    (line,) = [line for line in out.splitlines() if line.startswith(f"- {first['target']}: ")]
+    assert f" sample {first['index']}, " in line
+    assert "Suspects, samples that a briefly trained network takes for another class:" in out
 
 
 def test_a_run_is_audited_with_its_data(crossbias):
@@ -38,7 +43,7 @@ def test_a_run_is_audited_with_its_data(crossbias):
     assert code == 0, err
     assert err == ""
     assert "features reveal background" in out
-    assert "audit: audits/r" in out
+    assert "audit: audits/r/audit.html" in out
     model = json.loads(Path("audits/r/audit.json").read_text())["model"]
     assert (model["name"], model["split"]) == ("r", "test")
     assert before == {path: path.read_bytes() for path in Path("r").iterdir() if path.is_file()}

@@ -121,14 +121,22 @@ def test_evaluate_repeats_the_numbers_and_takes_other_data(crossbias):
     assert Path("r/metrics.json").read_bytes() == before
 
 
-def test_report_writes_one_page_of_several_runs(crossbias):
+def test_report_writes_one_page_of_several_runs(crossbias, monkeypatch):
     for method in ("erm", "end"):
         crossbias("train", *FAST, "--method", method, "--epochs", "1", "--out", f"runs/{method}")
-    code, out, err = crossbias("report", "runs/erm", "runs/end", "-o", "page.html")
+    folders = ("runs/erm", "runs/end")
+    code, out, err = crossbias("report", *folders, "-o", "page.html", "--title", "Our shapes")
     assert code == 0, err
     page = Path("page.html").read_text()
     assert "runs/erm" in page
+    assert "<title>Our shapes</title>" in page
     assert "wrote page.html" in out
+    monkeypatch.setenv("PATH", "nowhere")
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", "nowhere")
+    code, _, err = crossbias("report", *folders, "-o", "page.pdf")
+    assert code == 2
+    assert err.startswith("crossbias: a PDF needs Chromium or Chrome")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("what", ["methods", "data", "networks"])

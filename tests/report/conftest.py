@@ -40,6 +40,8 @@ class FakeRun:
     each: int = 30  # samples of each group
     labeled: bool = True
     only_conflicting: bool = False
+    associated: bool = True  # whether training associates a bias value with each class
+    target: str | None = None  # the name of what is predicted
     side: int = 8  # of the pictures; 0 for none
     epochs: int = 4
     stages: tuple[str, ...] = ("final",)
@@ -138,7 +140,7 @@ class FakeRun:
     def _metrics(self, predictions: Predictions) -> dict[str, Any]:
         size = (len(self.classes), len(self.biases) if self.bias else 0)
         values = self.biases if self.bias else ()
-        table = torch.eye(*size, dtype=torch.bool)
+        table = torch.eye(*size, dtype=torch.bool) & self.associated
         names = {"classes": self.classes, "values": values}
         return predictions.metrics(bias=self.bias, alignment=table, **names).to_json()
 
@@ -152,7 +154,9 @@ class FakeRun:
             "paper": self.paper,
             "supervision": self.supervision,
             "selection": self.selection,
-            "data": {"name": self.data, "seed": 0, "bias": self.bias, "hashes": hashes},
+            "data": {"name": self.data, "seed": 0, "bias": self.bias, "hashes": hashes}
+            | ({"target": self.target} if self.target else {})
+            | self._training_facts(),
             "network": {"name": "simple-convnet-1"},
             "train": {"epochs": self.epochs, "batch_size": 256, "seed": self.seed},
             "environment": {"python": "3.11.7", "torch": "2.15.0", "device": "cpu"},
@@ -161,6 +165,13 @@ class FakeRun:
                 "curves": {"regularizer": ["penalty", "entropy"]},
             },
         }
+
+    def _training_facts(self) -> dict[str, Any]:
+        """Which values of the bias go along with each class, as ``config.json`` has it."""
+        if self.bias is None:
+            return {"values": {}, "aligned": {}}
+        partners = [[name] if self.associated else [] for name in self.biases]
+        return {"values": {self.bias: self.biases}, "aligned": {self.bias: partners}}
 
     def _log(self) -> list[dict[str, Any]]:
         lines = []

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from crossbias.errors import CrossbiasError
-from crossbias.report.audit_section import LARGEST_PICTURE, read_audit
+from crossbias.report.audit_section import LARGEST_PICTURE, LARGEST_TABLE, read_audit
 
 WriteRun = Callable[..., Path]
 Parse = Callable[[str], Any]
@@ -54,17 +54,17 @@ def test_its_findings_are_on_the_page(
 ) -> None:
     root = parse(report(write_run("a", side=0), audit=write_audit()))
     assert [heading.text for heading in root.find("h2")][:3] == [
-        *("Comparison", "What the audit found", "Accuracy by group")
+        *("Results", "What the audit found", "Accuracy by group")
     ]
     section = root.find("section")[1]
     for told in ("The background alone gives", HOSTILE, "strong", "Other networks.", "a1b2"):
         assert told in section.text
     (table,) = section.find("table")
     rows = [[cell.text for cell in row.children] for row in table.find("tbody")[0].find("tr")]
-    assert rows[0] == ["background", "attribute", "90.0%", "10.0%", "0.002"]
+    assert rows[0] == ["background", "90.0%", "10.0%", "0.002", "attribute"]
     assert rows[1][0] == "thumbnail"
-    assert rows[1][2:] == ["\N{EN DASH}"] * 3
-    assert "no images" in rows[1][1]
+    assert rows[1][1:4] == ["\N{EN DASH}"] * 3
+    assert "no images" in rows[1][4]
     (image,) = section.find("img")
     assert image.attributes["alt"] == "two suspects"
     assert image.attributes["src"].startswith("data:image/png;base64,")
@@ -108,3 +108,15 @@ def test_a_missing_audit_and_one_of_other_data_are_refused(
     folder = write_audit(data={"name": "faces"})
     with pytest.raises(CrossbiasError, match="is about faces, but the runs are about glyphs"):
         report(write_run("b"), audit=folder)
+
+
+def test_tables_of_counts_that_no_page_can_show_are_left_out(
+    write_audit: Callable[..., Path],
+) -> None:
+    small = content()["attributes"][0] | {
+        "classes": ["a", "b"], "values": ["x"], "counts": [[1], [2]],
+    }  # fmt: skip
+    names = [str(number) for number in range(LARGEST_TABLE + 1)]
+    large = small | {"values": names, "counts": [[0] * len(names)] * 2}
+    (table,) = read_audit(write_audit(attributes=[small, large])).counts
+    assert (table.values, table.rows) == (["x"], [("a", [1]), ("b", [2])])

@@ -41,7 +41,7 @@ def rows_of(names: Sequence[str], test: Metrics) -> list[Row]:
 
 def test_the_matrix_writes_percent_and_samples_into_small_tables(parse: Parse) -> None:
     test = metrics_of([[9, 1], [0, 30]], [[10, 4], [0, 40]])
-    figure = parse(accuracy_matrix("run", test, "background", 0))
+    figure = parse(accuracy_matrix("run", [test], "background", 0))
     texts = [text.text for text in figure.find("text")]
     for written in ("90", "n = 10", "25", "n = 4", "75", "n = 40", "none", "background", "class"):
         assert texts.count(written) == 1
@@ -50,7 +50,7 @@ def test_the_matrix_writes_percent_and_samples_into_small_tables(parse: Parse) -
 
 def test_the_matrix_of_a_large_table_has_no_numbers_and_thinned_names(parse: Parse) -> None:
     total = [[10] * 50 for _ in range(50)]
-    figure = parse(accuracy_matrix("run", metrics_of(total, total), "background", 0))
+    figure = parse(accuracy_matrix("run", [metrics_of(total, total)], "background", 0))
     texts = [text.text for text in figure.find("text")]
     assert "100" not in texts
     assert texts.count("name 0") == texts.count("name 48") == 2
@@ -59,13 +59,13 @@ def test_the_matrix_of_a_large_table_has_no_numbers_and_thinned_names(parse: Par
 
 def test_aligned_groups_are_framed(parse: Parse) -> None:
     test = metrics_of([[9, 1], [5, 30]], [[10, 4], [9, 40]])
-    figure = accuracy_matrix("run", test, "background", 0)
+    figure = accuracy_matrix("run", [test], "background", 0)
     assert len(re.findall(r"fill: none; stroke: var\(--ink\)", figure)) == 2
 
 
 def test_figures_are_described_for_those_who_cannot_see_them(parse: Parse) -> None:
     test = metrics_of([[9, 1], [0, 30]], [[10, 4], [0, 40]])
-    (matrix,) = parse(accuracy_matrix("EnD", test, "background", 0)).find("svg")
+    (matrix,) = parse(accuracy_matrix("EnD", [test], "background", 0)).find("svg")
     assert matrix.attributes["role"] == "img"
     assert matrix.attributes["aria-label"] == (
         "EnD: accuracy of 3 groups of class and background, from 25.0% to 90.0%"
@@ -155,7 +155,7 @@ def test_names_in_figures_are_text_and_nothing_else(parse: Parse) -> None:
     log = [Epoch(name, 1, 1.0, dict.fromkeys(HOSTILE, 1.0), {}) for name in HOSTILE]
     drawn = (
         gap_chart(rows_of(HOSTILE, test), HOSTILE[1])
-        + accuracy_matrix(HOSTILE[1], test, HOSTILE[0], 0)
+        + accuracy_matrix(HOSTILE[1], [test], HOSTILE[0], 0)
         + learning_curves(HOSTILE[1], log, {}, 0)
         + learning_curves(HOSTILE[1], log, dict.fromkeys(HOSTILE, HOSTILE[:2]), 1)
     )

@@ -32,9 +32,13 @@ def test_every_section_is_there_once_and_in_order(
     assert [title.text for title in root.find("title")] == ["Bias report: glyphs"]
     assert [heading.text for heading in root.find("h1")] == ["Bias report: glyphs"]
     assert [heading.text for heading in root.find("h2")] == [
-        *("Comparison", "Gains over Plain training (ERM)", "Accuracy by group", "Pictures"),
-        *("Learning curves", "Supervision and selection", "Repeat it"),
+        *("Results", "Accuracy by group", "Pictures", "Learning curves"),
+        *("How the models were trained", "Repeat it", "Words on this page"),
     ]
+    (contents,) = root.find("nav")
+    assert [link.text for link in contents.find("a")] == [each.text for each in root.find("h2")]
+    linked = [link.attributes["href"] for link in contents.find("a")]
+    assert linked == [f"#{heading.attributes['id']}" for heading in root.find("h2")]
     assert root.find("h3")
     assert not root.find("h4")
 
@@ -76,21 +80,29 @@ def test_the_table_shows_the_numbers_of_metrics_json(
     )
     for table, split in ((comparison, "test"), (validation, "validation")):
         heads = [head.text for head in table.find("thead")[0].find("button")]
+        gain = ["Gain"] if table is comparison else []
         assert heads == [
-            *("Method", "Supervision", "Selection", "Seeds"),
-            *("Overall", "Aligned", "Conflicting", "Unbiased", "Worst group"),
+            *("Method", "Conflicting", *gain, "Worst group", "Aligned", "Overall", "Unbiased"),
+            *("Seeds", "Supervision", "Selection"),
         ]
         for folder, row in zip(folders, cells(table), strict=True):
             metrics = read_json(folder / "metrics.json")[split]
-            parts = ("overall", "aligned", "conflicting", "unbiased", "worst_group")
-            for name, cell in zip(parts, row[4:], strict=True):
+            parts = ("worst_group", "aligned", "overall", "unbiased")
+            for name, cell in zip(parts, row[-7:-3], strict=True):
                 check_number(cell, Estimate.from_json(metrics[name]))
+            check_number(row[1], Estimate.from_json(metrics["conflicting"]))
             worst = metrics["worst_group"]
-            assert f"{worst['target']}, {worst['bias']}" in row[-1].text
+            assert f"{worst['target']}, {worst['bias']}" in row[-7].text
     erm, end = cells(comparison)
-    assert [cell.text for cell in erm[1:4]] == ["none", "last", "1"]
+    assert [cell.text for cell in erm[-3:]] == ["1", "none", "last"]
     assert end[0].text.startswith("EnD (CVPR 2021)")
-    assert [cell.text for cell in end[1:4]] == ["bias labels", "last", "1"]
+    assert [cell.text for cell in end[-3:]] == ["1", "bias labels", "last"]
+    gain = compare(folders).gains[end[0].text]["conflicting"]
+    assert erm[2].text == "\N{EN DASH}"
+    assert end[2].text == (
+        f"{100 * gain.value:+.1f} {100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
+    )
+    assert end[2].attributes["class"] == "number better"
 
 
 def test_seeds_share_a_row_and_the_page_shows_what_compare_does(
@@ -104,9 +116,9 @@ def test_seeds_share_a_row_and_the_page_shows_what_compare_does(
     number = found.rows[0].numbers["conflicting"]
     half = t.ppf(0.975, 2) * 0.1 / np.sqrt(3)
     assert number[:3] == pytest.approx((0.3, 0.3 - half, 0.3 + half))
-    assert plain[3].text == "3"
-    assert plain[6].text.startswith("30.0% ± 10.0")
-    assert f"{100 * number.low:.1f}\N{EN DASH}{100 * number.high:.1f}%" in plain[6].text
+    assert plain[-3].text == "3"
+    assert plain[1].text.startswith("30.0% ± 10.0")
+    assert f"{100 * number.low:.1f}\N{EN DASH}{100 * number.high:.1f}%" in plain[1].text
     gains = titled(root, "Gain over Plain training (ERM)")
     assert [[cell.text for cell in row] for row in cells(gains)] == [
         list(line) for line in grids_of(found)[1].rows
@@ -116,7 +128,8 @@ def test_seeds_share_a_row_and_the_page_shows_what_compare_does(
     groups = cells(titled(root, "Accuracy of every group"))
     assert groups[1][4].text.startswith("30.0% ± 10.0")
     headings = [heading.text for heading in root.find("h3")]
-    assert headings.count("Plain training (ERM), seed 1") == 2  # its matrix and its curves
+    assert headings.count("Plain training (ERM)") == 1  # the matrix over its seeds
+    assert headings.count("Plain training (ERM), seed 1") == 1  # its curves
 
 
 def check_number(cell: Any, estimate: Estimate) -> None:
@@ -148,8 +161,8 @@ def test_the_best_number_of_each_column_stands_out(
 ) -> None:
     root = parse(report(write_run("erm", aligned=1.0), write_run("end", **END, conflicting=0.8)))
     erm, end = cells(root.find("table")[0])
-    assert ["best" in cell.attributes["class"] for cell in erm[4:]] == [0, 1, 0, 0, 0]
-    assert ["best" in cell.attributes["class"] for cell in end[4:]] == [1, 0, 1, 1, 1]
+    assert ["best" in cell.attributes["class"] for cell in erm[1:7]] == [0, 0, 0, 1, 0, 0]
+    assert ["best" in cell.attributes["class"] for cell in end[1:7]] == [1, 0, 1, 0, 1, 1]
 
 
 def test_supervision_selection_and_what_repeats_a_run_are_told(
@@ -165,7 +178,7 @@ def test_supervision_selection_and_what_repeats_a_run_are_told(
     assert "highest worst-group accuracy on the validation split, which used its bias" in training
     assert "alpha 0.25" in training
     assert "5.0 s" in training
-    repeat = root.find("section")[-1].text
+    repeat = root.find("section")[-2].text
     config = read_json(folder / "config.json")
     for told in (config["command"], "0.1.0", "2.15.0", "c0ffee", "a1b2", '"alpha": 0.25'):
         assert told in repeat
@@ -184,7 +197,7 @@ def test_sortable_headings_are_buttons_and_their_cells_carry_values(
         for row in cells(table):
             assert len(row) == len(heads)
             for head, cell in zip(heads, row, strict=True):
-                if "number" in head.attributes.get("class", ""):
+                if "number" in head.attributes.get("class", "") and cell.text != "\N{EN DASH}":
                     float(cell.attributes["data-value"])
 
 
@@ -203,7 +216,7 @@ def test_runs_without_bias_labels_show_overall_accuracy_only(
 ) -> None:
     root = parse(report(write_run("erm", **change), write_run("end", **END, **change)))
     heads = [button.text for button in root.find("table")[0].find("button")]
-    assert heads == ["Method", "Supervision", "Selection", "Seeds", "Overall"]
+    assert heads == ["Method", "Overall", "Gain", "Seeds", "Supervision", "Selection"]
     assert "Without bias labels there are no groups." in root.text
     assert len(root.find("svg")) == 1 + 2
     assert len(root.find("img")) == 6
@@ -214,8 +227,8 @@ def test_a_split_without_conflicting_samples_shows_a_dash(
 ) -> None:
     root = parse(report(write_run("erm", only_conflicting=True, conflicting=0.5)))
     (row,) = cells(root.find("table")[0])
-    assert [cell.attributes["data-value"] == "" for cell in row[4:]] == [0, 1, 0, 0, 0]
-    assert row[5].text == "\N{EN DASH}"
+    assert [cell.attributes["data-value"] == "" for cell in row[1:6]] == [0, 0, 1, 0, 0]
+    assert row[3].text == "\N{EN DASH}"
     assert "The runs stored no pictures." in root.text
 
 

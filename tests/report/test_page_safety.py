@@ -28,7 +28,7 @@ HOSTILE = (
 TAGS = (
     *("html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section"),
     *("h1", "h2", "h3", "p", "div", "span", "ul", "li", "dl", "dt", "dd", "pre", "code", "small"),
-    *("strong", "bdi", "figure", "details", "summary", "button", "script", "img"),
+    *("nav", "a", "strong", "bdi", "figure", "details", "summary", "button", "script", "img"),
     *("table", "caption", "thead", "tbody", "tr", "th", "td"),
     *("svg", "g", "path", "text", "tspan", "use", "defs", "clippath", "rect", "image"),
 )

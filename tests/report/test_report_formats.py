@@ -31,7 +31,9 @@ def test_json_holds_every_number_and_what_made_it(
     for folder, run in zip(folders, found["runs"], strict=True):
         assert run["metrics"] == read_json(folder / "metrics.json")
         assert run["config"] == read_json(folder / "config.json")
-    assert found["summary"][0].startswith("Plain training takes the shortcut")
+    assert found["summary"][0].startswith("The models predict the class (circle, square, star)")
+    assert found["summary"][1].startswith("Plain training takes the shortcut")
+    assert found["title"] == "Bias report: glyphs"
     assert [row["name"] for row in found["rows"]] == ["Plain training (ERM)", "EnD (CVPR 2021)"]
     assert (found["baseline"], found["rows"][0]["gains"]) == ("Plain training (ERM)", {})
     end, comparison = found["rows"][1], compare(folders)
@@ -56,10 +58,13 @@ def test_markdown_shows_the_numbers_of_metrics_json(
     folders = [write_run("a"), write_run("b", **END, conflicting=0.8, selection="other")]
     text = report(*folders, format="md")
     heads, _, *rows = cells(text, "Accuracy on the test split")
-    assert heads[4:] == ["Overall", "Aligned", "Conflicting", "Unbiased", "Worst group"]
+    assert heads == [
+        *("Method", "Conflicting", "Worst group", "Aligned", "Overall", "Unbiased"),
+        *("Seeds", "Supervision", "Selection"),
+    ]
     for folder, row in zip(folders, rows, strict=True):
         test = read_json(folder / "metrics.json")["test"]
-        for name, cell in zip(("overall", "aligned", "conflicting"), row[4:7], strict=True):
+        for name, cell in zip(("aligned", "overall", "unbiased"), row[3:6], strict=True):
             numbers = [100 * test[name][part] for part in ("value", "low", "high")]
             expected = "{:.1f}% ({:.1f}\N{EN DASH}{:.1f}%)".format(*numbers)
             assert cell == expected
@@ -86,8 +91,8 @@ def test_names_stay_text_in_markdown(write_run: WriteRun, report: Callable[..., 
 
 
 def test_an_unknown_format_is_refused(write_run: WriteRun, tmp_path: Path) -> None:
-    with pytest.raises(CrossbiasError, match="one of html, md, json, got 'pdf'"):
-        write_report([write_run("a")], tmp_path / "r", format="pdf")  # type: ignore[arg-type]
+    with pytest.raises(CrossbiasError, match="one of html, md, json, pdf, got 'doc'"):
+        write_report([write_run("a")], tmp_path / "r", format="doc")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -153,3 +158,39 @@ def test_the_command_line_chooses_by_option_or_by_the_files_ending(
     assert result.exit_code == 0, result.output
     assert result.output == f"wrote {output}\n"
     assert (tmp_path / output).read_text().startswith(start)
+
+
+def test_a_title_of_ones_own(write_run: WriteRun, report: Callable[..., str], parse: Any) -> None:
+    title = "Gender & age <in> faces"
+    root = parse(report(write_run("a"), title=title))
+    assert root.find("h1")[0].text == root.find("title")[0].text == title
+    assert report(write_run("b"), title=title, format="md").startswith("# Gender &amp; age &lt;in")
+    assert json.loads(report(write_run("c"), title=title, format="json"))["title"] == title
+
+
+def test_a_folder_of_images_is_called_by_its_own_name(
+    write_run: WriteRun, report: Callable[..., str]
+) -> None:
+    text = report(write_run("a", data="folder:/home/me/faces"), format="md")
+    assert text.startswith("# Bias report: faces\n")
+
+
+def test_without_a_browser_a_pdf_is_refused_before_the_work(
+    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
+    with pytest.raises(CrossbiasError, match="a PDF needs Chromium or Chrome, and neither is on"):
+        write_report([write_run("half", done=False)], tmp_path / "x.pdf")
+    assert not (tmp_path / "x.pdf").exists()
+
+
+def test_a_browser_that_prints_nothing_is_told_with_its_reason(
+    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "chromium"
+    program.write_text("#!/bin/sh\necho cannot open display >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    with pytest.raises(CrossbiasError, match="printed no PDF: cannot open display; write report"):
+        write_report([write_run("a")], tmp_path / "x.pdf")

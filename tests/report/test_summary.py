@@ -3,10 +3,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import t
 
-from crossbias.report.summary import summary
+from crossbias.report.summary import gap_of, summary
+from crossbias.report.tables import accuracy_table
 from crossbias.runs import compare
+from crossbias.runs.files import read_json, write_json
+from crossbias.runs.stored import TrainingLabels, save_labels
 from crossbias.verify import wilson
 
 WriteRun = Callable[..., Path]
@@ -15,8 +19,8 @@ LFF = {"method": "lff", "paper": "LfF"}
 
 
 def told(*folders: Path) -> tuple[str, str]:
-    """The two sentences as plain text."""
-    first, second = summary(compare(folders))
+    """The last two paragraphs as plain text: plain training, and the best method."""
+    _, first, second = summary(compare(folders))
     return first.striptags(), second.striptags()
 
 
@@ -35,15 +39,18 @@ def test_plain_training_takes_the_shortcut_and_a_method_repairs_it(write_run: Wr
     first, second = told(*folders)
     assert first == (
         "Plain training takes the shortcut: it is right on 90.0% of the test samples whose "
-        "background matches their class, but on only 20.0% of those where the two conflict."
+        "background matches their class, but on only 20.0% of those where the two conflict. In "
+        "its worst group (circle, green), it is right on 20.0%."
     )
-    gain = compare(folders).gains["EnD"]["conflicting"]
+    gain, second_gain = (compare(folders).gains[name]["conflicting"] for name in ("EnD", "LfF"))
     assert 50 < 100 * gain.low < 60 < 100 * gain.high < 70
     assert second == (
         "EnD, which used bias labels, does best on conflicting samples, with 80.0% "
         f"(95% interval {limits(144, 180)}). For these trained models, that is clearly more than "
         f"plain training: +60.0 points (95% interval {100 * gain.low:+.1f} to "
-        f"{100 * gain.high:+.1f}). Without bias labels, LfF does best, with 50.0%."
+        f"{100 * gain.high:+.1f}). In its worst group (circle, green), it is right on 80.0%. "
+        f"Without bias labels, LfF does best, with 50.0%, a gain of +30.0 points (95% interval "
+        f"{100 * second_gain.low:+.1f} to {100 * second_gain.high:+.1f})."
     )
 
 
@@ -51,9 +58,96 @@ def test_no_shortcut_is_not_made_one(write_run: WriteRun) -> None:
     first, _ = told(write_run("erm", aligned=0.9, conflicting=0.9))
     assert first.startswith("Plain training shows no clear shortcut: it is right on 90.0% of")
     assert "and on 90.0% of those" in first
-    assert "overlap" not in first
-    first, _ = told(write_run("lucky", aligned=0.9, conflicting=0.87))
-    assert first.endswith("of those where the two conflict. The 95% intervals overlap.")
+    assert "may be chance" not in first
+    lucky = write_run("lucky", aligned=0.9, conflicting=0.87)
+    gap = gap_of(compare(lucky).baseline)
+    assert gap.low < 0 < gap.high
+    assert gap.value == pytest.approx(1 / 30)
+    assert (
+        "of those where the two conflict. The difference of +3.3 points (95% interval "
+        f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}) may be chance. " in told(lucky)[0]
+    )
+
+
+def test_the_gap_of_several_seeds_is_judged_on_the_samples_not_by_overlapping_intervals(
+    write_run: WriteRun,
+) -> None:
+    """Three seeds at 100%, 80% and 60% of the aligned, 20 points less of the conflicting.
+
+    Student's t intervals over the seeds overlap, but every seed has the same clear gap.
+    """
+    rates = (1.0, 0.8, 0.6)
+    folders = [
+        write_run(f"erm{s}", aligned=r, conflicting=r - 0.2, seed=s) for s, r in enumerate(rates)
+    ]
+    row = compare(folders).baseline
+    assert row.numbers["aligned"].low < row.numbers["conflicting"].high
+    assert gap_of(row).value == pytest.approx(0.2)
+    assert gap_of(row).low > 0.1
+    assert told(*folders)[0].startswith(
+        "Plain training takes the shortcut: it is right on 80.0% (mean of 3 seeds) of the test "
+        "samples whose background matches their class, but on only 60.0% of those"
+    )
+
+
+def test_the_first_sentence_names_target_and_bias(write_run: WriteRun) -> None:
+    """As many training samples of each group say that there is no bias; the page says so too."""
+    first = summary(compare(write_run("erm", target="shape")))[0].striptags()
+    assert first == (
+        "The models predict shape (circle, square, star) in glyphs; the possible shortcut is "
+        "background (red, green, blue)."
+    )
+    first = summary(compare(write_run("none", bias=None)))[0].striptags()
+    assert first == (
+        "The models predict the class (circle, square, star) in glyphs; no attribute is named as "
+        "a possible shortcut."
+    )
+    first = summary(compare(write_run("kept", views=True)))[0].striptags()
+    assert first.endswith(
+        " In the training data, background matches the class in 90 of 270 samples (33.3%). That "
+        "may be chance, so the data may have no such bias (p=1.000, chi-square test)."
+    )
+
+
+def test_the_strength_of_the_bias_in_training_is_told(write_run: WriteRun) -> None:
+    """The situation of 1,890 faces of which 90 conflict."""
+    folder = write_run("erm", classes=("f", "m"), biases=("young", "old"), bias="age")
+    target = torch.arange(1890) % 2
+    ages = torch.where(torch.arange(1890) < 90, target, 1 - target)
+    labels = TrainingLabels(index=torch.arange(1890), target=target, attributes={"age": ages})
+    save_labels(folder / "labels.npz", labels)
+    config = read_json(folder / "config.json")  # training numbers the values in another order
+    config["data"]["values"] = {"age": ["old", "young"]}
+    write_json(folder / "config.json", config)
+    first = summary(compare(folder))[0].striptags()
+    assert first.endswith(
+        " In the training data, age matches the class in 1,800 of 1,890 samples (95.2%)."
+    )
+
+
+def test_data_without_association_is_not_said_to_conflict(write_run: WriteRun) -> None:
+    """Training that associates nothing has neither aligned nor conflicting samples."""
+    like = {"associated": False, "aligned": 0.9, "conflicting": 0.6}
+    folders = [write_run("erm", **like), write_run("lff", **LFF, **(like | {"conflicting": 0.9}))]
+    first, second = told(*folders)
+    assert first == (
+        "The training data associates no background with a class, so accuracy is given over all "
+        "test samples; plain training is right on 70.0% of them. In its worst group (circle, "
+        "green), it is right on 60.0%."
+    )
+    assert second.startswith("LfF, which knew nothing about the bias, does best over all test s")
+    assert [column.title for column in accuracy_table(compare(folders).rows)] == [
+        *("Overall", "Worst group", "Unbiased"),
+    ]
+
+
+def test_methods_that_clearly_lose_are_named(write_run: WriteRun) -> None:
+    _, second = told(
+        write_run("erm", conflicting=0.6),
+        write_run("end", **END, conflicting=0.8),
+        write_run("lff", **LFF, conflicting=0.2),
+    )
+    assert second.endswith(" Clearly worse than plain training: LfF.")
 
 
 @pytest.mark.parametrize("conflicting", [0.5, 0.3], ids=["equal", "worse"])
@@ -97,10 +191,12 @@ def test_the_paired_gain_decides_whether_a_method_is_clearly_better(write_run: W
 
 
 def test_only_several_seeds_speak_for_more_than_the_trained_models(write_run: WriteRun) -> None:
+    """One seed says nothing about others, and nor do two that differ by 40 points."""
     plain = [write_run(f"erm{seed}", conflicting=0.3, seed=seed) for seed in range(2)]
     lff = [write_run(f"lff{seed}", **LFF, conflicting=0.8, seed=seed) for seed in range(2)]
     assert ". That is clearly more than plain training: +50.0" in told(*plain, *lff)[1]
-    for folders in ([plain[0], *lff], [*plain, lff[0]]):
+    uneven = write_run("lff2", **LFF, conflicting=0.4, seed=2)
+    for folders in ([plain[0], *lff], [*plain, lff[0]], [*plain, lff[0], uneven]):
         assert ". For these trained models, that is clearly more than" in told(*folders)[1]
 
 
@@ -118,7 +214,9 @@ def test_seeds_count_once_by_their_mean_with_students_interval(write_run: WriteR
         "EnD, which used bias labels, does best on conflicting samples, with 75.0% (mean of 2 "
         f"seeds, 95% interval {100 * (0.75 - half):.1f}% to 100.0%)."
     )
-    assert second.endswith("Without bias labels, LfF does best, with 50.0% (mean of 2 seeds).")
+    assert (
+        " Without bias labels, LfF does best, with 50.0% (mean of 2 seeds), a gain of +30" in second
+    )
     assert "right on 100.0% (mean of 2 seeds) of the test samples whose background" in first
 
 
@@ -168,7 +266,7 @@ def test_without_bias_labels_only_overall_accuracy_is_told(
         write_run("lff", **LFF, **change, aligned=0.9, conflicting=0.6),
     )
     assert first == (
-        "The test split has no bias labels, so accuracy is given over all its samples; "
+        "The test split has no bias labels, so accuracy is given over all test samples; "
         "plain training is right on 50.0% of them."
     )
     assert second.startswith(
@@ -182,8 +280,9 @@ def test_a_split_of_aligned_samples_only_is_called_that(write_run: WriteRun) -> 
     one = {"classes": ("circle",), "biases": ("red",), "aligned": 1.0}
     first, _ = told(write_run("erm", **one))
     assert first == (
-        "The test split has no conflicting samples, so accuracy is given over all its samples; "
-        "plain training is right on 100.0% of them."
+        "The test split has no conflicting samples, so accuracy is given over all test samples; "
+        "plain training is right on 100.0% of them. In its worst group (circle, red), it is right "
+        "on 100.0%."
     )
 
 
@@ -191,5 +290,5 @@ def test_a_split_of_conflicting_samples_only_is_called_that(write_run: WriteRun)
     first, _ = told(write_run("erm", aligned=1.0, conflicting=0.3, only_conflicting=True))
     assert first == (
         "In every test sample, background and class conflict; plain training is right on 30.0% "
-        "of them."
+        "of them. In its worst group (circle, green), it is right on 30.0%."
     )

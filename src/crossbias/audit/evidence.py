@@ -33,7 +33,7 @@ def evidence_of(
     tests = len(data.attributes) + len(cues)
     permutations = enough_permutations(permutations, tests=tests)
     attributes = audit_attributes(data, permutations=permutations, seed=seed)
-    found = audit_cues(cues, some.targets, permutations=permutations, seed=seed, progress=progress)
+    found = audit_cues(cues, some, permutations=permutations, seed=seed, progress=progress)
     return _corrected(attributes, found)
 
 

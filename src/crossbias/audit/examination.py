@@ -62,17 +62,18 @@ def audit(
     _check(data, files)
     rows = _drawn(len(data), limit, seed)
     some = _subset(data, rows)
+    some_files = None if files is None else [Path(files[row]) for row in rows.tolist()]
     attributes, cues = evidence_of(
-        data, some,
-        files=None if files is None else [Path(files[row]) for row in rows.tolist()],
-        permutations=permutations, seed=seed, progress=progress,
-    )  # fmt: skip
+        data, some, files=some_files, permutations=permutations, seed=seed, progress=progress
+    )
     suspects = None
     if data.inputs.ndim == 4:
         progress.note(
             "training a small network briefly, to find samples that conflict with easy rules"
         )
-        suspects = find_suspects(some, seed=seed, device=device, progress=progress)
+        suspects = find_suspects(
+            some, files=some_files, seed=seed, device=device, progress=progress
+        )
     model = None
     if network is not None:
         progress.note(f"auditing the model {network_name}")

@@ -49,7 +49,7 @@ class Audit:
         return {"version": VERSION, **as_json(vars(self))}
 
     def write(self, folder: Path | str) -> None:
-        """Write the audit to a folder: pictures first, ``audit.json`` last."""
+        """Write the audit to a folder: pictures, ``audit.html``, and last ``audit.json``."""
         folder = Path(folder)
         check_folder(folder)
         try:
@@ -58,7 +58,22 @@ class Audit:
             raise CrossbiasError(f"cannot make the folder {folder}: {error.strerror}") from error
         for picture in self.pictures:
             _write_bytes(folder / picture.file, picture.content)
+        page = self._page().encode(errors="replace")
+        write_atomically(folder / "audit.html", lambda file: file.write(page))
         write_json(folder / FILE, self.to_json())
+
+    def _page(self) -> str:
+        # Imported here, because importing the package must not import matplotlib and jinja2.
+        from crossbias.report.audit_page import audit_page
+
+        pictures = {picture.file: picture.content for picture in self.pictures}
+        return audit_page(self.to_json(), pictures)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, for a notebook."""
+        from crossbias.report.writing import in_frame
+
+        return in_frame(self._page())
 
 
 def check_folder(folder: Path) -> None:

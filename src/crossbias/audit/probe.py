@@ -25,6 +25,7 @@ class Probe(NamedTuple):
     accuracy: float  # if the probe prefers frequent classes
     null: Tensor  # (permutations,) balanced accuracies of shuffled labels
     p: float
+    right: Tensor  # (n,) bool, whether each sample is answered correctly
 
     @property
     def control(self) -> float:
@@ -58,7 +59,7 @@ def probe(
     folds = fitting_folds(labels)
     fold = stratified_folds(labels, folds=folds, generator=generator_for(seed, "folds"))
     discriminant = _Discriminant.on(features, fold, torch.bincount(labels))
-    balanced, accuracy = discriminant.scores(labels[None])
+    balanced, accuracy, right = discriminant.scores(labels[None])
     strata = fold if given is None else fold + folds * given
     shuffles = shuffled_within(
         labels, strata, count=permutations, generator=generator_for(seed, "shuffles")
@@ -67,7 +68,7 @@ def probe(
     parts = [discriminant.scores(some)[0] for some in shuffles.split(rows)]  # type: ignore[no-untyped-call]
     null = torch.cat(parts)
     observed = float(balanced)
-    return Probe(observed, float(accuracy), null, p_value(observed, null))
+    return Probe(observed, float(accuracy), null, p_value(observed, null), right[0])
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,12 @@ class _Discriminant:
         rows = [(fold == number).nonzero().squeeze(1) for number in range(int(fold.max()) + 1)]
         return cls([features[some] for some in rows], rows, counts)
 
-    def scores(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Cross-validated balanced accuracy and accuracy of each row of labels (B, n)."""
+    def scores(self, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Cross-validated balanced accuracy and accuracy of each row of labels (B, n).
+
+        Also whether each sample is answered correctly with equal priors, (B, n).
+        """
+        right = torch.zeros_like(labels, dtype=torch.bool)
         balanced = torch.zeros(len(labels), dtype=torch.float64)
         accuracy = torch.zeros_like(balanced)
         one_hots = [_one_hot(labels[:, rows], len(self.counts)) for rows in self.rows]
@@ -98,10 +103,11 @@ class _Discriminant:
             others = torch.cat([p for other, p in enumerate(self.parts) if other != number])
             directions, offsets = _directions(others.double(), means, train_counts)
             values = torch.einsum("nd,bdk->bnk", part, directions.float()) + offsets.float()
-            balanced += (weight[here] * (values.argmax(2) == here)).sum(1)
+            right[:, rows] = values.argmax(2) == here
+            balanced += (weight[here] * right[:, rows]).sum(1)
             values += (train_counts / train_counts.sum()).log().float()
             accuracy += (values.argmax(2) == here).sum(1)
-        return balanced / len(self.counts), accuracy / labels.shape[1]
+        return balanced / len(self.counts), accuracy / labels.shape[1], right
 
 
 def standardized(features: Tensor) -> Tensor:

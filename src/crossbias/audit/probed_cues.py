@@ -1,8 +1,9 @@
 """How much of the task each cheap cue solves by itself."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,10 +11,28 @@ from torch import Tensor
 from crossbias.audit.cues import Cue
 from crossbias.audit.folds import num_present, testable
 from crossbias.audit.probe import probe, standardized
+from crossbias.data.dataset import BiasedDataset
+from crossbias.formatting import as_json
 from crossbias.progress import Progress
 from crossbias.seeds import seed_for
+from crossbias.types import UNKNOWN
+from crossbias.verify import Estimate, wilson
 
 CLASSES: Final = 50  # cues are probed on at most this many classes, the largest ones
+
+
+class CueByAttribute(NamedTuple):
+    """How often a cue is right where an attribute matches the class, and where it conflicts."""
+
+    attribute: str
+    aligned: Estimate
+    conflicting: Estimate
+
+    @property
+    def follows(self) -> bool:
+        """Whether the cue is clearly worse where the attribute conflicts (Newcombe's interval)."""
+        (high, least, *_), (low, _, most, _) = self.aligned, self.conflicting
+        return high - low > math.hypot(high - least, most - low)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +50,7 @@ class CueFinding:
     noticeable: float | None = None  # balanced accuracy that 1 in 100 shuffled labels reach
     p: float | None = None  # of the features saying nothing about the target
     p_corrected: float | None = None  # for everything the audit tested
+    by_attribute: tuple[CueByAttribute, ...] = ()  # for attributes with samples of both kinds
 
     @property
     def solved(self) -> float | None:
@@ -43,28 +63,34 @@ class CueFinding:
         """The finding as ``audit.json`` has it."""
         names = ["name", "what", "dimensions", "balanced_accuracy", "chance", "accuracy"]
         names += ["majority", "solved", "noticeable", "p", "p_corrected"]
-        return {name: getattr(self, name) for name in names} | {"reason": self.reason or None}
+        return {name: getattr(self, name) for name in names} | {
+            "by_attribute": as_json(self.by_attribute), "reason": self.reason or None,
+        }  # fmt: skip
 
 
 def audit_cues(
     cues: Sequence[Cue],
-    targets: Tensor,
+    data: BiasedDataset,
     *,
     permutations: int,
     seed: int,
     progress: Progress | None = None,
 ) -> list[CueFinding]:
-    """Probe each cue for the target; its features have one row for each of the ``targets``."""
+    """Probe each cue for the target; its features have one row for each sample of the data."""
+    targets = data.targets
     largest = torch.bincount(targets).argsort(descending=True, stable=True)[:CLASSES]
     rows = (testable(targets) & torch.isin(targets, largest)).nonzero().squeeze(1)
     found = []
     for cue in cues:
         (progress or Progress()).note(f"probing {cue.name}")
-        found.append(_probed(cue, rows, targets[rows], permutations, seed))
+        found.append(_probed(cue, rows, data, permutations, seed))
     return found
 
 
-def _probed(cue: Cue, rows: Tensor, targets: Tensor, permutations: int, seed: int) -> CueFinding:
+def _probed(
+    cue: Cue, rows: Tensor, data: BiasedDataset, permutations: int, seed: int
+) -> CueFinding:
+    targets = data.targets[rows]
     features, classes = cue.features[rows], num_present(targets)
     about: dict[str, Any] = {**cue._asdict(), "dimensions": features.shape[1]}
     del about["features"]
@@ -82,4 +108,15 @@ def _probed(cue: Cue, rows: Tensor, targets: Tensor, permutations: int, seed: in
         majority=int(torch.bincount(targets).max()) / len(targets),
         noticeable=float(found.null.quantile(0.99)),
         p=found.p,
+        by_attribute=tuple(_by_attribute(data, rows, found.right)),
     )
+
+
+def _by_attribute(data: BiasedDataset, rows: Tensor, right: Tensor) -> Iterator[CueByAttribute]:
+    for name, column in data.attributes.items():
+        values, targets = column[rows], data.targets[rows]
+        known = values != UNKNOWN
+        aligned = data.with_bias(name).alignment()[targets, values]
+        kinds = [right[known & aligned], right[known & ~aligned]]
+        if all(map(len, kinds)):
+            yield CueByAttribute(name, *(wilson(int(each.sum()), len(each)) for each in kinds))

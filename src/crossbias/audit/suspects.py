@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -37,6 +38,7 @@ class Candidate(NamedTuple):
     answer: str
     confidence: float
     loss: float
+    file: str | None = None  # of its image, if there are files
 
 
 class Conflict(NamedTuple):
@@ -66,7 +68,12 @@ class Suspects:
 
 
 def find_suspects(
-    data: BiasedDataset, *, seed: int, device: str = "auto", progress: Progress | None = None
+    data: BiasedDataset,
+    *,
+    files: Sequence[Path] | None = None,
+    seed: int,
+    device: str = "auto",
+    progress: Progress | None = None,
 ) -> Suspects:
     """Train a small network briefly with generalized cross-entropy, and collect its mistakes."""
     small = _shrunk(data)
@@ -78,10 +85,12 @@ def find_suspects(
         BiasedERM(), small, network=Recipe("simple-convnet-1", {"dropout": 0.0}), config=config,
         progress=progress or False,
     ).network  # fmt: skip
-    return suspects_of(predict(network, small).probabilities, data)
+    return suspects_of(predict(network, small).probabilities, data, files)
 
 
-def suspects_of(probabilities: Tensor, data: BiasedDataset) -> Suspects:
+def suspects_of(
+    probabilities: Tensor, data: BiasedDataset, files: Sequence[Path] | None = None
+) -> Suspects:
     """The suspects, from the biased network's probabilities (n, classes)."""
     loss = -probabilities.clamp(min=1e-12).log().gather(1, data.targets[:, None]).squeeze(1)
     confidence, answers = probabilities.max(1)
@@ -101,6 +110,7 @@ def suspects_of(probabilities: Tensor, data: BiasedDataset) -> Suspects:
                 data.classes[int(answers[row])],
                 float(confidence[row]),
                 float(loss[row]),
+                None if files is None else str(files[row]),
             )
             for row in listed.tolist()
         ),

@@ -10,13 +10,14 @@ from crossbias.audit.model import CONFIDENCE_LIMIT, ModelFinding
 from crossbias.audit.permutation import ALARM
 from crossbias.audit.probed_cues import CLASSES, CueFinding
 from crossbias.data.dataset import BiasedDataset
-from crossbias.formatting import percent
+from crossbias.formatting import first_few, percent
 from crossbias.verify import NO_SAMPLES, wilson
 
 _STRENGTHS: Final = {"strong": 0.5, "moderate": 0.2, "weak": 0.0}
 """For each strength, strongest first, the smallest share of what there is to find."""
 
 _SHARES: Final = {"strong": "most", "moderate": "part", "weak": "a small part"}
+_BESIDE_CONTENT: Final = ("file format", "file folder", "border marks")  # cues that show nothing
 _AS_GOOD: Final = 0.85  # cues that solve this share of what the best one solves are as good as it
 
 
@@ -43,63 +44,125 @@ def verdict_of(
     model: ModelFinding | None,
     not_tested: Sequence[str],
 ) -> Verdict:
-    """Put everything that was found, with corrected p-values, into words."""
-    noticed = [found for found in attributes if _is_found(found.p_corrected)]
-    data = [(found.solved, _attribute(found)) for found in noticed]
-    data += [(found.solved, _cue(found)) for found in _leading_first(cues)]
-    everything: list[AttributeFinding | CueFinding] = [*attributes, *cues]
-    parts = [_data_summary(data, tested=sum(found.p is not None for found in everything))]
+    """Put everything that was found, with corrected p-values, into words.
+
+    A paragraph about attributes, one about cues and one about the model: that an attribute gives
+    the class away and that the task is easy are different findings.
+    """
+    known = [found for found in attributes if _is_found(found.p_corrected)]
+    strongest_first = sorted(known, key=_association, reverse=True)
+    seen = _leading_first(cues)
+    parts = _data_summaries(attributes, strongest_first, cues, seen)
     about_model = [] if model is None else _model_findings(model)
     if model is not None:
         parts.append(_model_summary(about_model))
-    findings = (*(finding for _, finding in data), *about_model)
-    return Verdict(" ".join(parts), findings, tuple(not_tested))
+    findings = (*map(_attribute, strongest_first), *map(_cue, seen), *about_model)
+    return Verdict("\n\n".join(parts), findings, tuple(not_tested))
 
 
-def _data_summary(data: Sequence[tuple[float | None, Finding]], *, tested: int) -> str:
-    """The strongest finding, what it means and what to do; each comes with the share it solves."""
+def _data_summaries(
+    attributes: Sequence[AttributeFinding],
+    known: Sequence[AttributeFinding],
+    cues: Sequence[CueFinding],
+    seen: Sequence[CueFinding],
+) -> list[str]:
+    """What attributes and cues show, a paragraph each; ``known`` and ``seen`` were found."""
+    tested = [found for found in attributes if found.p is not None]
+    probed = [cue for cue in cues if cue.p is not None]
+    if not tested and not probed:
+        return [
+            "This data could not be tested for shortcuts; the list of what was not tested says why."
+        ]
+    if not known and not seen:
+        return [
+            f"No shortcut was found: none of the {len(tested) + len(probed)} attributes and cues "
+            f"tested predicts the class better than chance can explain. Where nothing is related "
+            f"to the class, at most {_rounded(ALARM)} of such audits report a shortcut by chance. "
+            f"Shortcuts of other kinds remain possible; see what was not tested."
+        ]
+    parts = [_attributes_summary(tested, known)] if tested else []
+    return parts + ([_cues_summary(tested, known, seen)] if probed else [])
+
+
+def _attributes_summary(
+    tested: Sequence[AttributeFinding], known: Sequence[AttributeFinding]
+) -> str:
+    if not known:
+        return (
+            f"No attribute gives the class away: none of those tested ({_names(tested)}) predicts "
+            f"the class better than chance can explain."
+        )
+    first = known[0]
+    lead = (
+        "An attribute is associated with the class"
+        if first.solved is None
+        else "An attribute gives the class away"
+    )
+    others = f" Also associated with the class: {_names(known[1:])}." if known[1:] else ""
+    told = _attribute(first).sentence
+    return (
+        f"{lead}: {told[0].lower()}{told[1:]}{others} If {first.name!r} defines the classes, "
+        f"nothing is wrong. If it should not matter, a model trained on this data may rely on it "
+        f"and fail where it differs: train with {first.name!r} as the bias, and compare the "
+        f"accuracy where it matches the class with the accuracy where it conflicts."
+    )
+
+
+def _cues_summary(
+    tested: Sequence[AttributeFinding],
+    known: Sequence[AttributeFinding],
+    seen: Sequence[CueFinding],
+) -> str:
+    if not seen:
+        return "No simple cue in the images or files predicts the class better than chance can."
+    first = seen[0]
+    told = _cue(first).sentence
+    share = _SHARES[_strength(first.solved or 0.0)]
+    headline = f"A very simple model could solve {share} of this task: {told[0].lower()}{told[1:]}"
+    meaning = (
+        "It looks beside the content, so it is likely a shortcut: remove it from the data, or "
+        "train with a de-biasing method."
+        if first.name in _BESIDE_CONTENT
+        else "That the task is easy is no sign of a bias by itself: an audit cannot know whether "
+        "this is a shortcut or the task itself."
+    )
+    return f"{headline} {meaning} {_by_attributes(tested, known, first)}"
+
+
+def _by_attributes(
+    tested: Sequence[AttributeFinding], known: Sequence[AttributeFinding], cue: CueFinding
+) -> str:
+    """What the attributes say about a cue."""
     if not tested:
         return (
-            "This data could not be tested for shortcuts; the list of what was not tested says why."
+            "Without attributes, biased and balanced data look the same to it. Name the columns of "
+            "a table of labels (age, hospital, camera, ...), and it tests whether one of them "
+            "gives the class away."
         )
-    if not data:
+    if not known:
+        return f"The attributes tested ({_names(tested)}) do not explain it."
+    name = known[0].name
+    by = next((each for each in cue.by_attribute if each.attribute == name), None)
+    if by is None:
+        return f"Whether it follows {name!r} could not be tested."
+    shares = _rounded(by.conflicting.value), _rounded(by.aligned.value)
+    if by.follows:
         return (
-            f"No shortcut was found: none of the {tested} attributes and cues tested predicts the "
-            f"class better than chance can explain. Where nothing is related to the class, at "
-            f"most {_rounded(ALARM)} of such audits report a shortcut by chance. Shortcuts of "
-            f"other kinds remain possible; see what was not tested."
-        )
-    solved, first = min(data, key=lambda pair: list(_STRENGTHS).index(pair[1].strength))
-    return (
-        f"{_headline(solved, first)} An audit cannot know whether this is a shortcut or the task "
-        f"itself. If {first.name!r} defines the classes, nothing is wrong. If it should not "
-        f"matter, a model trained on this data may rely on it and fail where it differs: "
-        f"{_remedy(first)}"
-    )
-
-
-def _headline(solved: float | None, first: Finding) -> str:
-    if solved is None:
-        return first.sentence
-    share = f"{_SHARES[_strength(solved)]} of this task"
-    lead = (
-        f"A model could solve {share} without looking at the content"
-        if first.kind == "attribute"
-        else f"A very simple model could solve {share}"
-    )
-    return f"{lead}: {first.sentence[0].lower()}{first.sentence[1:]}"
-
-
-def _remedy(first: Finding) -> str:
-    if first.kind == "attribute":
-        return (
-            f"train with {first.name!r} as the bias, and compare the accuracy where it matches the "
-            f"class with the accuracy where it conflicts."
+            f"Here it follows {name!r}: where that conflicts with the class, the cue predicts the "
+            f"class of only {shares[0]} of the samples, against {shares[1]} where it matches."
         )
     return (
-        "remove it from the data, add samples in which it conflicts with the class, or train with "
-        "a de-biasing method."
+        f"Here it does not merely follow {name!r}: the cue predicts the class of {shares[0]} of "
+        f"the samples where that conflicts with the class, and of {shares[1]} where it matches."
     )
+
+
+def _names(found: Sequence[AttributeFinding]) -> str:
+    return ", ".join(first_few([repr(each.name) for each in found], most=6))
+
+
+def _association(found: AttributeFinding) -> float:
+    return (found.cramers_v or NO_SAMPLES).value
 
 
 def _attribute(found: AttributeFinding) -> Finding:

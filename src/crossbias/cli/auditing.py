@@ -9,12 +9,15 @@ from rich.table import Table
 
 from crossbias.audit import audit as examine
 from crossbias.audit.findings import Audit, check_folder
+from crossbias.audit.suspects import Candidate
 from crossbias.cli import options
 from crossbias.cli.printing import make_table, print_table, say
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
-from crossbias.formatting import DASH, percent
+from crossbias.formatting import DASH, first_few, percent
 from crossbias.progress import shown_progress
+
+_SUSPECTS = 5  # largest number printed for each class; audit.html has more
 
 
 def audit(
@@ -39,14 +42,16 @@ def audit(
     device: options.Device = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for audit.json and pictures.", show_default="audits/NAME"),
+        typer.Option(
+            help="Folder for audit.html, audit.json and pictures.", show_default="audits/NAME"
+        ),
     ] = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Test whether a shortcut alone would solve the task.
 
     With --run, also test whether a trained model follows one. Prints the findings and a verdict,
-    and writes audit.json and pictures to --out.
+    and writes audit.html, audit.json and pictures to --out.
     """
     if run is not None and (data is not None or config is not None):
         raise CrossbiasError("--run already names the data; leave out --data and --config")
@@ -72,7 +77,7 @@ def audit(
     )
     found.write(folder)
     _print_audit(found)
-    say(f"audit: {folder}")
+    say(f"audit: {folder}/audit.html")
 
 
 def _print_audit(found: Audit) -> None:
@@ -86,9 +91,22 @@ def _print_audit(found: Audit) -> None:
     say(f"\n{found.verdict.sentence}\n")
     for finding in found.verdict.findings:
         say(f"- {finding.strength}: {finding.sentence}")
+    _print_suspects(found)
     say("\nNot tested:")
     for sentence in found.verdict.not_tested:
         say(f"- {sentence}")
+
+
+def _print_suspects(found: Audit) -> None:
+    """Print the clearest suspects of each class by the names of their files."""
+    by_class: dict[str, list[Candidate]] = {}
+    for candidate in found.suspects.candidates if found.suspects else ():
+        by_class.setdefault(candidate.target, []).append(candidate)
+    if by_class:
+        say("\nSuspects, samples that a briefly trained network takes for another class:")
+    for target, candidates in by_class.items():
+        names = [each.file or f"sample {each.index}" for each in candidates]
+        say(f"- {target}: {', '.join(first_few(names, most=_SUSPECTS))}")
 
 
 def _attributes(found: Audit) -> Table:

@@ -16,7 +16,7 @@ from crossbias.runs.files import write_atomically
 TableFormat = StrEnum("TableFormat", ["text", "csv", "markdown", "latex"])
 """The formats of a comparison."""
 
-PageFormat = StrEnum("PageFormat", ["html", "md", "json"])  # the formats of a report
+PageFormat = StrEnum("PageFormat", ["html", "pdf", "md", "json"])  # the formats of a report
 
 _SUFFIXES = {".csv": TableFormat.csv, ".md": TableFormat.markdown, ".tex": TableFormat.latex}
 
@@ -85,30 +85,35 @@ def report(
         typer.Option(
             "-o",
             "--output",
-            help="File to write: .html, .md or .json.",
+            help="File to write: .html, .pdf, .md or .json.",
             show_default="report.html",
         ),
     ] = None,
     format: Annotated[
         PageFormat | None,
         typer.Option(
-            help="html: a page with pictures; md: its tables; json: its numbers.",
+            help="html: a page with pictures; pdf: the page on paper; md: its tables; json: its "
+            "numbers.",
             show_default="by the ending of --output",
         ),
     ] = None,
     audit: Annotated[
         Path | None, typer.Option(help="Folder of an audit of the same data, to include.")
     ] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Title.", show_default="Bias report: name of the data")
+    ] = None,
 ) -> None:
     """Write a report that compares finished runs.
 
-    The report is one self-contained HTML page, or Markdown or JSON. It is written to --output.
+    The report is one self-contained HTML page, the same page as PDF, or its numbers as Markdown or
+    JSON. It is written to --output. A PDF needs Chromium or Chrome.
     """
     from crossbias.report import report as write_report
 
     output = output or Path(f"report.{format or PageFormat.html}")
     chosen: Any = None if format is None else format.value  # a member's value is just a str
-    written = write_report(runs, output, format=chosen, audit=audit)
+    written = write_report(runs, output, format=chosen, audit=audit, title=title)
     say(f"wrote {written.path}")
 
 

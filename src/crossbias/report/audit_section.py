@@ -1,7 +1,7 @@
 """The audit's findings, read from the folder that ``crossbias audit`` wrote."""
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,6 +12,8 @@ from crossbias.runs.read import FinishedRun
 
 KINDS: Final = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg"}
 """The first bytes of the kinds of pictures that a page can hold."""
+
+LARGEST_TABLE: Final = 20  # tables of counts with more rows or columns are left to audit.json
 
 LARGEST_PICTURE: Final = 2**20  # the page names larger pictures, in bytes, instead of showing them
 
@@ -36,16 +38,33 @@ class AuditRow(NamedTuple):
     reason: str  # why it could not be tested, or empty
 
 
+class CountTable(NamedTuple):
+    """Samples of each class (row) with each value of an attribute (column)."""
+
+    attribute: str
+    values: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[int]]]
+
+
+class SuspectClass(NamedTuple):
+    """The suspects of one class: which class each is taken for, and its file or number."""
+
+    target: str
+    listed: Sequence[tuple[str, str]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class AuditFindings:
     """What an audit found."""
 
-    path: Path
+    path: Path | None  # the folder, where it was read from one
     data: Mapping[str, Any]  # what was audited: name, split, hash, samples
-    sentence: str  # the verdict
+    sentence: str  # the verdict, in paragraphs
     findings: Sequence[Mapping[str, str]]  # kind, name and strength of each
     not_tested: Sequence[str]
     rows: Sequence[AuditRow]
+    counts: Sequence[CountTable]
+    suspects: Sequence[SuspectClass]
     pictures: Sequence[AuditPicture]
 
 
@@ -58,7 +77,7 @@ def read_audit(folder: Path) -> AuditFindings:
     try:
         if content["version"] != 1:
             raise CrossbiasError(f"{path} has version {content['version']!r}, this report reads 1")
-        return _audit(folder, content)
+        return findings_of(content, lambda file: _read_inside(folder, file), folder)
     except (KeyError, TypeError, AttributeError) as error:
         raise CrossbiasError(f"{path} is damaged, it is not an audit: {error!r}") from error
 
@@ -72,11 +91,14 @@ def check_same_data(audit: AuditFindings, run: FinishedRun) -> None:
         )
 
 
-def _audit(folder: Path, content: Mapping[str, Any]) -> AuditFindings:
+def findings_of(
+    content: Mapping[str, Any], read: Callable[[str], bytes], path: Path | None = None
+) -> AuditFindings:
+    """The findings in the content of ``audit.json``; ``read`` gives the bytes of a picture."""
     verdict = content["verdict"]
     rows = [_row(part, "attribute") for part in content["attributes"]]
     return AuditFindings(
-        path=folder,
+        path=path,
         data={"name": content["data"]["name"], **content["data"]},
         sentence=str(verdict["sentence"]),
         findings=[
@@ -85,8 +107,30 @@ def _audit(folder: Path, content: Mapping[str, Any]) -> AuditFindings:
         ],
         not_tested=[str(sentence) for sentence in verdict["not_tested"]],
         rows=rows + [_row(part, "cue") for part in content["cues"]],
-        pictures=[_picture(folder, part) for part in content.get("pictures", ())],
+        counts=[_counts(part) for part in content["attributes"] if _fits_the_page(part)],
+        suspects=_suspects(content.get("suspects") or {}),
+        pictures=[_picture(part, read) for part in content.get("pictures", ())],
     )
+
+
+def _fits_the_page(part: Mapping[str, Any]) -> bool:
+    sides = [len(part.get(side, ())) for side in ("classes", "values", "counts")]
+    return min(sides) > 0 and max(sides) <= LARGEST_TABLE
+
+
+def _counts(part: Mapping[str, Any]) -> CountTable:
+    rows = zip(map(str, part["classes"]), part["counts"], strict=True)
+    return CountTable(str(part["name"]), [str(value) for value in part["values"]], list(rows))
+
+
+def _suspects(part: Mapping[str, Any]) -> list[SuspectClass]:
+    """The candidates by class, the class with most of them first."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for each in part.get("candidates", ()):
+        shown = str(each.get("file") or f"sample {each['index']}")
+        found.setdefault(str(each["target"]), []).append((str(each["answer"]), shown))
+    ordered = sorted(found.items(), key=lambda item: -len(item[1]))
+    return [SuspectClass(target, listed) for target, listed in ordered]
 
 
 def _row(part: Mapping[str, Any], kind: str) -> AuditRow:
@@ -106,11 +150,16 @@ def _number(value: Any) -> float | None:
     return None if plain is None else float(plain)
 
 
-def _picture(folder: Path, part: Mapping[str, Any]) -> AuditPicture:
-    told = (str(part["file"]), str(part["alt"]), str(part.get("caption", "")))
-    path = (folder / part["file"]).resolve()
+def _read_inside(folder: Path, file: str) -> bytes:
+    """The bytes of a file in the folder; none where there is no such file."""
+    path = (folder / file).resolve()
     inside = path.is_relative_to(folder.resolve()) and path.is_file()
-    content = path.read_bytes() if inside else b""
+    return path.read_bytes() if inside else b""
+
+
+def _picture(part: Mapping[str, Any], read: Callable[[str], bytes]) -> AuditPicture:
+    told = (str(part["file"]), str(part["alt"]), str(part.get("caption", "")))
+    content = read(told[0])
     kind = next((kind for start, kind in KINDS.items() if content.startswith(start)), None)
     if kind is None or len(content) > LARGEST_PICTURE:
         return AuditPicture("", *told)

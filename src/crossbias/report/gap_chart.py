@@ -41,7 +41,7 @@ def gap_chart(rows: Sequence[Row], split: str) -> Markup:
 
 
 def _gap(axes: Axes, place: int, row: Row) -> None:
-    aligned, conflicting = row.numbers["aligned"], row.numbers["conflicting"]
+    aligned, conflicting = _kinds(row).values()
     if aligned and conflicting:
         ends = [aligned.value, conflicting.value]
         axes.plot(ends, [place, place], color=FAINT, linewidth=3, solid_capstyle="round")
@@ -49,6 +49,12 @@ def _gap(axes: Axes, place: int, row: Row) -> None:
     _mark(axes, place, conflicting, CONFLICTING, "D")
     if not aligned and not conflicting:
         _mark(axes, place, row.numbers["overall"], INK, "s")
+
+
+def _kinds(row: Row) -> dict[str, Number | None]:
+    """The accuracies on aligned and conflicting samples; none where no group is aligned."""
+    associated = any(map(any, row.metrics[0].aligned_groups))
+    return {name: row.numbers[name] if associated else None for name in ("aligned", "conflicting")}
 
 
 def _mark(axes: Axes, place: int, number: Number | None, color: str, marker: str) -> None:
@@ -59,8 +65,7 @@ def _mark(axes: Axes, place: int, number: Number | None, color: str, marker: str
 
 
 def _words(row: Row) -> str:
-    shown = {name: row.numbers[name] for name in ("aligned", "conflicting")}
-    parts = [f"{name} {percent(number.value)}" for name, number in shown.items() if number]
+    parts = [f"{name} {percent(number.value)}" for name, number in _kinds(row).items() if number]
     overall = row.numbers["overall"]
     if not parts and overall:
         parts = [f"{percent(overall.value)} of all samples"]

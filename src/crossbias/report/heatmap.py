@@ -101,21 +101,25 @@ def name_axis(axes: Axes, axis: str, names: Sequence[str], label: str) -> None:
     (axes.set_xticks if axis == "x" else axes.set_yticks)(ticks, shown, **turn if slanted else {})
 
 
-def accuracy_matrix(name: str, test: Metrics, bias: str, number: int) -> Markup:
-    """Accuracy of every (target, bias) group, of which at least one has samples, as a heat map."""
+def accuracy_matrix(name: str, tests: Sequence[Metrics], bias: str, number: int) -> Markup:
+    """Accuracy of every (target, bias) group, of which at least one has samples, as a heat map.
+
+    With the metrics of several runs, it is the mean over the runs.
+    """
+    first = tests[0]
+    values = np.mean([[[cell.value for cell in row] for row in t.by_group] for t in tests], axis=0)
     heat = HeatMap(
-        values=[[cell.value for cell in row] for row in test.by_group],
-        sizes=[[cell.n for cell in row] for row in test.by_group],
-        rows=test.classes,
-        columns=test.biases,
+        values=values.tolist(),
+        sizes=[[cell.n for cell in row] for row in first.by_group],
+        rows=first.classes,
+        columns=first.biases,
         row_label="class",
         column_label=bias,
-        framed=test.aligned_groups,
+        framed=first.aligned_groups,
     )
-    return heat.figure(f"matrix {number}", f"{name}: {_description(test, bias)}")
+    return heat.figure(f"matrix {number}", f"{name}: {_description(values, bias)}")
 
 
-def _description(test: Metrics, bias: str) -> str:
-    values = [group.accuracy.value for group in test.groups if group.accuracy.n]
-    limits = f"from {percent(min(values))} to {percent(max(values))}"
-    return f"accuracy of {len(values)} groups of class and {bias}, {limits}"
+def _description(values: np.ndarray[Any, Any], bias: str) -> str:
+    limits = f"from {percent(np.nanmin(values))} to {percent(np.nanmax(values))}"
+    return f"accuracy of {np.isfinite(values).sum()} groups of class and {bias}, {limits}"

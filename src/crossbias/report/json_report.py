@@ -11,11 +11,12 @@ from crossbias.runs.compare import Comparison, differences
 from crossbias.runs.rows import Number, Row
 
 
-def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
+def render(comparison: Comparison, audit: AuditFindings | None, title: str) -> str:
     """What the page says, as one JSON object; NaN does not occur in it."""
     runs = zip(comparison.run_labels, comparison.runs, strict=True)
     content = {
         "version": 1,
+        "title": title,
         "summary": [sentence.striptags() for sentence in summary(comparison)],
         "data": comparison.runs[0].config["data"],
         "split": comparison.split,
@@ -64,4 +65,4 @@ def _number(number: Number | None) -> dict[str, Any] | None:
 def _audit(audit: AuditFindings) -> dict[str, Any]:
     """The findings; pictures by their files, not their content."""
     files = [picture.file for picture in audit.pictures]
-    return {**as_json(audit), "path": str(audit.path), "pictures": files}
+    return {**as_json(audit), "path": audit.path and str(audit.path), "pictures": files}

@@ -20,11 +20,11 @@ from crossbias.runs.grids import grids_of, legend
 from crossbias.runs.rows import Number, Row
 
 
-def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
+def render(comparison: Comparison, audit: AuditFindings | None, title: str) -> str:
     """The report as Markdown."""
     rows = comparison.rows
     parts = [
-        f"# Bias report: {markdown(comparison.data)}",
+        f"# {markdown(title)}",
         *(markdown(sentence.striptags()) for sentence in summary(comparison)),
         *_section(f"Accuracy on the {comparison.split} split", rows, tables.accuracy_table(rows)),
         *_gains(comparison),
@@ -50,11 +50,13 @@ def _section(title: str, rows: Sequence[Row], columns: Sequence[tables.MetricCol
     if not columns:
         return []
     lines = [
-        [row.label, row.supervision, row.selection, len(row.runs)]
-        + [_cell(column.cells[place]) for column in columns]
+        [
+            *(row.label, *(_cell(column.cells[place]) for column in columns)),
+            *(len(row.runs), row.supervision, row.selection),
+        ]
         for place, row in enumerate(rows)
     ]
-    heads = ["Method", "Supervision", "Selection", "Seeds", *(column.title for column in columns)]
+    heads = ["Method", *(column.title for column in columns), "Seeds", "Supervision", "Selection"]
     return [f"## {markdown(title)}", "In parentheses: 95% intervals.", table(heads, lines)]
 
 

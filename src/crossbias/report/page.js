@@ -27,3 +27,11 @@ for (const table of document.querySelectorAll("table.sortable")) {
 addEventListener("beforeprint", () => {
   for (const details of document.querySelectorAll("details")) details.open = true;
 });
+// A link into a folded section unfolds it.
+const unfold = () => {
+  const found = location.hash && document.getElementById(location.hash.slice(1));
+  for (let each = found; each; each = each.parentElement) if (each.tagName === "DETAILS") each.open = true;
+  if (found) found.scrollIntoView();
+};
+addEventListener("hashchange", unfold);
+unfold();

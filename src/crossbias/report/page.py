@@ -1,61 +1,25 @@
 """The page: everything a report shows, put into one self-contained HTML file."""
 
-import base64
-import hashlib
-import json
-from functools import partial
-from pathlib import Path
 from typing import Any
 
-import jinja2
-import matplotlib
-from markupsafe import Markup
-from matplotlib.colors import to_hex
-
-from crossbias.formatting import count, duration, percent, percent_range, plus_minus, settings
 from crossbias.report import tables
 from crossbias.report.audit_section import AuditFindings
 from crossbias.report.curves import learning_curves
 from crossbias.report.galleries import galleries
 from crossbias.report.gap_chart import gap_chart
-from crossbias.report.heatmap import COLORS, accuracy_matrix
+from crossbias.report.heatmap import accuracy_matrix
 from crossbias.report.sample_pictures import guidance_rows, sample_pictures, without_maps
-from crossbias.report.summary import selection, summary, supervision
+from crossbias.report.summary import summary
+from crossbias.report.templates import render_template
+from crossbias.report.training_data import names_alignment
 from crossbias.runs.compare import Comparison
 from crossbias.runs.grids import about_gains, about_rows, grids_of
 
-HERE = Path(__file__).parent
 
-
-def render(comparison: Comparison, audit: AuditFindings | None = None) -> str:
+def render(comparison: Comparison, audit: AuditFindings | None, title: str) -> str:
     """The page as text."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    filters = (count, duration, percent, plus_minus, selection, settings, supervision)
-    environment.filters |= {each.__name__: each for each in filters} | {
-        "interval": lambda number: percent_range(number.low, number.high),
-        "pretty": partial(json.dumps, indent=2, ensure_ascii=False),
-    }
-    content = _frame() | _facts(comparison) | _tables(comparison) | _figures(comparison)
-    return environment.get_template("page.html").render(content, compared=comparison, audit=audit)
-
-
-def _frame() -> dict[str, Any]:
-    """Style and script, and the script's hash, by which the page's policy allows it."""
-    script = (HERE / "page.js").read_text(encoding="utf-8")
-    # The heat maps' colors as a CSS gradient, for their key.
-    colors = (to_hex(matplotlib.colormaps[COLORS](step / 8)) for step in range(9))
-    return {
-        "gradient": f"linear-gradient(to right, {', '.join(colors)})",
-        "script": Markup(script),
-        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "style": Markup((HERE / "page.css").read_text(encoding="utf-8")),
-    }
+    content = _facts(comparison) | _tables(comparison) | _figures(comparison)
+    return render_template("page.html", compared=comparison, audit=audit, title=title, **content)
 
 
 def _facts(comparison: Comparison) -> dict[str, Any]:
@@ -63,6 +27,7 @@ def _facts(comparison: Comparison) -> dict[str, Any]:
     return {
         "about_gains": about_gains(comparison),
         "about_rows": about_rows(comparison),
+        "associated": names_alignment(first),
         "bias": first.bias or "bias",
         "data": first.config["data"],
         "labeled": _labeled(comparison),
@@ -77,7 +42,8 @@ def _tables(comparison: Comparison) -> dict[str, Any]:
     groups = comparison.runs[0].test.groups
     return {
         "attributes": tables.attribute_tables(comparison),
-        "gains": grids_of(comparison)[1:],
+        "all_gains": grids_of(comparison)[1:],
+        "gains": tables.main_gains(comparison),
         "groups": tables.group_rows(comparison.rows),
         "measures": tables.measure_table(comparison),
         "others": tables.split_tables(comparison),
@@ -88,18 +54,24 @@ def _tables(comparison: Comparison) -> dict[str, Any]:
 
 def _figures(comparison: Comparison) -> dict[str, Any]:
     names, runs = comparison.run_labels, comparison.runs
-    numbered = list(enumerate(zip(names, runs, strict=True)))
-    drawn = numbered if _labeled(comparison) else []
+    rows = [(row.label, row.runs) for row in comparison.rows]
+    drawn = comparison.rows if _labeled(comparison) else ()
     bias = runs[0].bias or "bias"
     guided = [(name, guidance_rows(run)) for name, run in zip(names, runs, strict=True)]
     return {
-        "curves": [learning_curves(name, run.log, run.curves, i) for i, (name, run) in numbered],
+        "curves": [
+            learning_curves(name, run.log, run.curves, number)
+            for number, (name, run) in enumerate(zip(names, runs, strict=True))
+        ],
         "galleries": galleries(names, runs),
         "gap": gap_chart(comparison.rows, comparison.split),
-        "guidance": [(name, rows) for name, rows in guided if rows],
-        "matrices": [accuracy_matrix(name, run.test, bias, i) for i, (name, run) in drawn],
-        "pictures": sample_pictures(runs),
-        "without_maps": without_maps(names, runs),
+        "guidance": [(name, found) for name, found in guided if found],
+        "matrices": [
+            accuracy_matrix(row.label, row.metrics, bias, number)
+            for number, row in enumerate(drawn)
+        ],
+        "pictures": sample_pictures([runs for _, runs in rows]),
+        "without_maps": [name for name, runs in rows if without_maps(runs)],
     }
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from crossbias.report.overlay import overlay, png
+from crossbias.report.training_data import names_alignment
 from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
 
@@ -14,16 +15,21 @@ SHOWN = 6  # at most this many pictures of each kind are shown
 
 
 class Answer(NamedTuple):
-    """The answer of one run to a picture, and where it found evidence for the true class."""
+    """The answer to a picture, and where evidence for the true class was found.
+
+    The answer of several runs is the one that most of them give.
+    """
 
     name: str
     right: bool
-    probability: float
-    map: str  # a data: address, empty where the run has no map of the picture
+    probability: float  # mean over the runs that give the answer
+    map: str  # a data: address of the first run's map, empty where no run has one of the picture
+    votes: int = 1  # runs that give this answer
+    runs: int = 1
 
 
 class SamplePicture(NamedTuple):
-    """One picture, what it is, and each run's answer, None where the run has none."""
+    """One picture, what it is, and each row's answer, None where the row has none."""
 
     source: str  # a data: address
     target: str
@@ -31,28 +37,31 @@ class SamplePicture(NamedTuple):
     answers: list[Answer | None]
 
 
-def sample_pictures(runs: Sequence[FinishedRun]) -> dict[str, list[SamplePicture]]:
-    """Pictures of the test split by kind: aligned, conflicting, and those of unknown bias.
+Rows = Sequence[Sequence[FinishedRun]]  # the runs of each row of the comparison
+
+
+def sample_pictures(rows: Rows) -> dict[str, list[SamplePicture]]:
+    """Pictures of the test split by kind, see ``_kind``, with the answer of each row.
 
     The first run that stored pictures provides them.
     """
+    runs = [run for row in rows for run in row]
     provider = next((run for run in runs if _stored(run)), runs[0])
-    kinds: dict[str, list[tuple[Tensor, int]]] = {"aligned": [], "conflicting": [], "unknown": []}
+    names = ("aligned", "conflicting", "unknown", "any")
+    kinds: dict[str, list[tuple[Tensor, int]]] = {name: [] for name in names}
     for picture, row in _stored(provider):
         kinds[_kind(provider, row)].append((picture, row))
     return {
-        kind: [_picture(runs, provider, *found) for found in _varied(provider, stored)]
+        kind: [_picture(rows, provider, *found) for found in _varied(provider, stored)]
         for kind, stored in kinds.items()
         if stored
     }
 
 
-def without_maps(names: Sequence[str], runs: Sequence[FinishedRun]) -> list[str]:
-    """Names of the runs that kept no map of any picture."""
+def without_maps(runs: Sequence[FinishedRun]) -> bool:
+    """Whether none of the runs kept a map of any picture."""
     views = [run.views.get(run.split) for run in runs]
-    return [
-        name for name, view in zip(names, views, strict=True) if view is None or view.maps is None
-    ]
+    return all(view is None or view.maps is None for view in views)
 
 
 def _stored(run: FinishedRun) -> list[tuple[Tensor, int]]:
@@ -72,9 +81,12 @@ def _bias(run: FinishedRun, row: int) -> int:
 
 
 def _kind(run: FinishedRun, row: int) -> str:
+    """Aligned or conflicting; "unknown" without a bias label, "any" where no group is aligned."""
     bias = _bias(run, row)
     if bias == UNKNOWN:
         return "unknown"
+    if not names_alignment(run):
+        return "any"
     return "aligned" if run.test.aligned_groups[_target(run, row)][bias] else "conflicting"
 
 
@@ -90,15 +102,28 @@ def _varied(run: FinishedRun, stored: Sequence[tuple[Tensor, int]]) -> list[tupl
     return chosen
 
 
-def _picture(
-    runs: Sequence[FinishedRun], provider: FinishedRun, picture: Tensor, row: int
-) -> SamplePicture:
+def _picture(rows: Rows, provider: FinishedRun, picture: Tensor, row: int) -> SamplePicture:
     bias, index = _bias(provider, row), int(provider.judged.index[row])
     return SamplePicture(
         source=png(picture),
         target=provider.test.classes[_target(provider, row)],
         bias="" if bias == UNKNOWN else provider.test.biases[bias],
-        answers=[_answer(run, index, picture) for run in runs],
+        answers=[_joint_answer([_answer(run, index, picture) for run in runs]) for runs in rows],
+    )
+
+
+def _joint_answer(answers: Sequence[Answer | None]) -> Answer | None:
+    """The answer that most runs give; the earlier one of two that are as frequent."""
+    given = [answer for answer in answers if answer is not None]
+    if not given:
+        return None
+    (name, votes), *_ = Counter(answer.name for answer in given).most_common()
+    agreeing = [answer for answer in given if answer.name == name]
+    return agreeing[0]._replace(
+        probability=sum(answer.probability for answer in agreeing) / votes,
+        map=next((answer.map for answer in given if answer.map), ""),
+        votes=votes,
+        runs=len(given),
     )
 
 

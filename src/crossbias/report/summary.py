@@ -1,13 +1,27 @@
 """The summary of a report: a few sentences computed from the comparison, with their uncertainty."""
 
+import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import torch
 from markupsafe import Markup
 
-from crossbias.formatting import percent
-from crossbias.runs.compare import Comparison
+from crossbias.formatting import count, first_few, p_value, percent, short
+from crossbias.report.tables import worst_group_name
+from crossbias.report.training_data import (
+    CLEAR,
+    data_title,
+    main_metric,
+    names_alignment,
+    training_groups,
+)
+from crossbias.runs.compare import Comparison, share_right
+from crossbias.runs.read import FinishedRun
 from crossbias.runs.rows import Number, Row
+from crossbias.types import UNKNOWN
+from crossbias.verify import Estimate
+from crossbias.verify.between_runs import paired_difference
 
 SUPERVISION: Final = {
     "none": "knew nothing about the bias",
@@ -56,25 +70,67 @@ class Standing(NamedTuple):
 
 
 def summary(comparison: Comparison) -> list[Markup]:
-    """Two paragraphs: what plain training does, and what does best where the bias misleads."""
-    conflicting = comparison.runs[0].test.conflicting
-    known = conflicting is not None and conflicting.n > 0
-    metric = "conflicting" if known else "overall"
+    """Three paragraphs: what is predicted, what plain training does, and what does best."""
+    first = comparison.runs[0]
+    metric = main_metric(first)
+    known = metric == "conflicting"
     where = "on conflicting samples" if known else "over all test samples"
     baseline = comparison.baseline
     plain = _standing(baseline, metric) if baseline.runs[0].method == "erm" else None
     if known:
-        first = _shortcut_sentence(plain, comparison.runs[0].bias or "bias")
+        told = _shortcut_sentence(plain, first.bias or "bias")
     else:
-        missing = "bias labels" if conflicting is None else "conflicting samples"
-        first = _unlabeled_sentence(plain, missing)
-    return [first, _best_sentence(comparison, plain, metric, where)]
+        told = _overall_sentence(plain, _missing(first))
+    best = _best_sentence(comparison, plain, metric, where)
+    return [_task_sentences(first), told, best + _worse_sentence(comparison, plain, metric)]
+
+
+def _task_sentences(run: FinishedRun) -> Markup:
+    """What the models predict, which bias is in question, and how strong it is in training."""
+    task = Markup("The models predict <strong>{}</strong> ({}) in <strong>{}</strong>").format(
+        run.config["data"].get("target") or "the class",
+        _listed(run.test.classes),
+        data_title(run.config["data"]["name"]),
+    )
+    if run.bias is None:
+        return task + "; no attribute is named as a possible shortcut."
+    bias = Markup("; the possible shortcut is <strong>{}</strong> ({}).").format(
+        run.bias, _listed(run.test.biases)
+    )
+    groups = training_groups(run)
+    if groups is None:
+        return task + bias
+    share = percent(groups.aligned / groups.total)
+    training = Markup(" In the training data, {} matches the class in {} of {} samples ({}).")
+    counted = training.format(run.bias, count(groups.aligned), count(groups.total), share)
+    doubt = Markup(
+        " That may be chance, so the data may have no such bias ({}, chi-square test)."
+    ).format(p_value(groups.p))
+    return task + bias + counted + (doubt if groups.p > CLEAR else "")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(first_few([short(name) for name in names], most=6))
 
 
 def _standing(row: Row, metric: str) -> Standing:
     score = row.numbers[metric]
     assert score is not None  # the split has samples of this kind, the same for every run
     return Standing(row, score)
+
+
+def gap_of(row: Row) -> Estimate:
+    """How much higher a row's accuracy is on aligned than on conflicting samples.
+
+    The interval is over test samples, as that of a gain.
+    """
+    judged, table = row.runs[0].judged, torch.tensor(row.metrics[0].aligned_groups)
+    bias = judged.attribute(row.runs[0].bias)
+    # Aligned samples are in cell 0, conflicting ones in 1, those of unknown bias in 2.
+    cell = torch.where(bias == UNKNOWN, 2, 1 - table[judged.target, bias].long())
+    right = share_right(row)
+    weights = torch.tensor([1.0, -1.0, 0.0])
+    return paired_difference(torch.zeros_like(right), right, cell=cell, weights=weights)
 
 
 def _shortcut_sentence(plain: Standing | None, bias: str) -> Markup:
@@ -86,8 +142,9 @@ def _shortcut_sentence(plain: Standing | None, bias: str) -> Markup:
     if aligned is None:
         return Markup(
             "In every test sample, {} and class conflict; plain training is right on {} of them."
-        ).format(bias, _mean(plain.row, plain.score))
-    shortcut = aligned.low > plain.score.high
+        ).format(bias, _mean(plain.row, plain.score)) + _worst_sentence(plain.row)
+    gap = gap_of(plain.row)
+    shortcut = gap.low > 0
     sentence = Markup(
         "Plain training {}: it is right on {} of the test samples whose {} matches their class, "
         "{} {} of those where the two conflict."
@@ -96,21 +153,39 @@ def _shortcut_sentence(plain: Standing | None, bias: str) -> Markup:
         _mean(plain.row, aligned),
         bias,
         "but on only" if shortcut else "and on",
-        _mean(plain.row, plain.score),
+        _strong(plain.score),
     )
-    unclear = not shortcut and aligned.value > plain.score.value
-    return sentence + (" The 95% intervals overlap." if unclear else "")
+    unclear = f" The difference of {_points(gap)} may be chance."
+    return sentence + (unclear if gap.low <= 0 < gap.value else "") + _worst_sentence(plain.row)
 
 
-def _unlabeled_sentence(plain: Standing | None, missing: str) -> Markup:
-    first = Markup("The test split has no {}, so accuracy is given over all its samples").format(
-        missing
-    )
+def _worst_sentence(row: Row) -> Markup:
+    """The lowest accuracy of a group, and which group it is where all runs of the row agree."""
+    worst = row.numbers["worst_group"]
+    if worst is None:
+        return Markup("")
+    group = worst_group_name(row)
+    named = Markup(" ({})").format(group) if group else ""
+    return Markup(" In its worst group{}, it is right on {}.").format(named, _strong(worst))
+
+
+def _missing(run: FinishedRun) -> Markup:
+    """Why aligned and conflicting samples cannot be told apart."""
+    if run.test.worst_group is None:
+        return Markup("The test split has no bias labels")
+    if not run.test.aligned_groups:
+        return Markup("Which groups were aligned in training is not known")
+    if not names_alignment(run):
+        return Markup("The training data associates no {} with a class").format(run.bias)
+    return Markup("The test split has no conflicting samples")
+
+
+def _overall_sentence(plain: Standing | None, missing: Markup) -> Markup:
+    first = missing + ", so accuracy is given over all test samples"
     if plain is None:
         return first + "."
-    return first + Markup("; plain training is right on {} of them.").format(
-        _mean(plain.row, plain.score)
-    )
+    told = Markup("; plain training is right on {} of them.").format(_mean(plain.row, plain.score))
+    return first + told + _worst_sentence(plain.row)
 
 
 def _best_sentence(
@@ -131,39 +206,77 @@ def _best_sentence(
         "<strong>{}</strong>, which {}, does best {}, with <strong>{}</strong> ({})."
     ).format(*parts[:2], where, *parts[2:])
     gain = "" if plain is None else _gain_sentence(comparison, plain, best, metric)
-    return sentence + gain + _without_labels(others, best)
+    worst = _worst_sentence(best.row)
+    return sentence + gain + worst + _without_labels(comparison, plain, others, best, metric)
 
 
 def _gain_sentence(comparison: Comparison, plain: Standing, best: Standing, metric: str) -> str:
     """Whether the best is clearly better than plain training, by the paired gain alone."""
-    value, low, high, _ = comparison.gains[best.row.label][metric]
+    gain = comparison.gains[best.row.label][metric]
     several = sum(row.runs[0].method == "erm" for row in comparison.rows) > 1
     against = plain.row.label if several else "plain training"
-    limits = f"95% interval {100 * low:+.1f} to {100 * high:+.1f}"
-    if low <= 0:
+    if gain.low <= 0:
         return (
             f" That is not clearly more than {against}: on the same samples, the gain is "
-            f"{100 * value:+.1f} points ({limits})."
+            f"{_points(gain)}."
         )
-    one_seed = not (plain.row.runs[1:] and best.row.runs[1:])
-    start = "For these trained models, that is" if one_seed else "That is"
-    return f" {start} clearly more than {against}: {100 * value:+.1f} points ({limits})."
+    start = "That is" if _clear_over_seeds(plain, best) else "For these trained models, that is"
+    return f" {start} clearly more than {against}: {_points(gain)}."
 
 
-def _without_labels(others: Sequence[Standing], best: Standing) -> Markup:
+def _clear_over_seeds(plain: Standing, best: Standing) -> bool:
+    """Whether other trainings can be expected to differ in the same direction.
+
+    The gain's interval is over test samples. This one is over seeds: the difference of two means
+    whose Student's t intervals are known (method of variance estimates recovery).
+    """
+    if not (plain.row.runs[1:] and best.row.runs[1:]):
+        return False
+    below, above = best.score.value - best.score.low, plain.score.high - plain.score.value
+    return best.score.value - plain.score.value > math.hypot(below, above)
+
+
+def _without_labels(
+    comparison: Comparison,
+    plain: Standing | None,
+    others: Sequence[Standing],
+    best: Standing,
+    metric: str,
+) -> Markup:
     """The best of those that had no bias labels, where the best of all had them."""
     unlabeled = [standing for standing in others if not standing.labeled]
     if not best.labeled or not unlabeled:
         return Markup("")
     second = max(unlabeled, key=lambda standing: standing.score.value)
-    return Markup(" Without bias labels, <strong>{}</strong> does best, with {}.").format(
-        second.row.label, _mean(second.row, second.score)
+    gain = "" if plain is None else _points(comparison.gains[second.row.label][metric])
+    over = f", a gain of {gain}" if gain else ""
+    return Markup(" Without bias labels, <strong>{}</strong> does best, with {}{}.").format(
+        second.row.label, _mean(second.row, second.score), over
     )
+
+
+def _worse_sentence(comparison: Comparison, plain: Standing | None, metric: str) -> Markup:
+    """The methods that clearly lose against plain training, by the paired gain."""
+    gains = {} if plain is None else comparison.gains
+    worse = [name for name, gain in gains.items() if metric in gain and gain[metric].high < 0]
+    if not worse:
+        return Markup("")
+    return Markup(" Clearly worse than plain training: {}.").format(", ".join(worse))
+
+
+def _points(gain: Estimate) -> str:
+    value, low, high, _ = gain
+    limits = f"95% interval {100 * low:+.1f} to {100 * high:+.1f}"
+    return f"{100 * value:+.1f} points ({limits})"
 
 
 def _mean(row: Row, number: Number) -> Markup:
     mean = f" (mean of {len(row.runs)} seeds)" if row.runs[1:] else ""
-    return Markup("<strong>{}</strong>{}").format(percent(number.value), mean)
+    return _strong(number) + mean
+
+
+def _strong(number: Number) -> Markup:
+    return Markup("<strong>{}</strong>").format(percent(number.value))
 
 
 def supervision(code: str) -> str:

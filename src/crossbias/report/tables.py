@@ -1,10 +1,17 @@
 """The numbers of a report as tables: rows against metrics, and groups against rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from crossbias.report.training_data import main_metric
 from crossbias.runs.compare import Comparison
 from crossbias.runs.rows import METRICS, USUAL_METRICS, Number, Row, over_runs, rows_of
+from crossbias.verify import Estimate
+
+SHOWN_METRICS: Final = ("conflicting", "worst_group", "aligned", "overall", "unbiased")
+
+WITHOUT_ALIGNMENT: Final = ("overall", "worst_group", "unbiased")
+"""What is shown where no group is aligned; every sample would count as conflicting."""
 
 MOST_GROUPS: Final = 400
 """The table of groups has at most this many; beyond that, those with the lowest accuracy."""
@@ -26,6 +33,13 @@ class MetricColumn(NamedTuple):
     cells: list[TableCell]
 
 
+class Gains(NamedTuple):
+    """By how much each row is better than the baseline in one metric, on the same samples."""
+
+    metric: str
+    of: Mapping[str, Estimate]  # by label; the baseline has none
+
+
 class GroupRow(NamedTuple):
     """One group, with its accuracy in every row of the comparison."""
 
@@ -37,8 +51,19 @@ class GroupRow(NamedTuple):
 
 
 def accuracy_table(rows: Sequence[Row]) -> list[MetricColumn]:
-    """A column for each usual accuracy; those that need bias labels only where there are any."""
-    return _columns(rows, USUAL_METRICS, mark_best=True)
+    """A column for each usual accuracy, the most telling first.
+
+    Those that need bias labels are there only where there are any.
+    """
+    aligned = any(map(any, rows[0].metrics[0].aligned_groups))
+    return _columns(rows, SHOWN_METRICS if aligned else WITHOUT_ALIGNMENT, mark_best=True)
+
+
+def main_gains(comparison: Comparison) -> Gains | None:
+    """The gains that the page shows beside the accuracies; None where there is only one row."""
+    metric = main_metric(comparison.runs[0])
+    found = {name: gains[metric] for name, gains in comparison.gains.items() if metric in gains}
+    return Gains(metric, found) if found else None
 
 
 def measure_table(comparison: Comparison) -> list[MetricColumn]:
@@ -70,7 +95,8 @@ def attribute_tables(comparison: Comparison) -> dict[str, list[MetricColumn]]:
 def group_rows(rows: Sequence[Row]) -> list[GroupRow]:
     """The groups that have samples, in order, up to ``MOST_GROUPS``."""
     test = rows[0].metrics[0]
-    aligned = [flag for line in test.aligned_groups for flag in line]
+    known = [flag for line in test.aligned_groups for flag in line]
+    aligned = known or [False] * len(test.groups)
     found = []
     for place, (group, flag) in enumerate(zip(test.groups, aligned, strict=True)):
         each = [over_runs([one.groups[place].accuracy for one in row.metrics]) for row in rows]
@@ -93,17 +119,19 @@ def _column(rows: Sequence[Row], name: str, *, mark_best: bool) -> MetricColumn:
     best = max((number.value for number in numbers if number), default=None) if mark_best else None
     sizes = {number.n for number in numbers if number}
     cells = [
-        TableCell(number, number is not None and number.value == best, _worst_group(row, name))
+        TableCell(
+            number,
+            number is not None and number.value == best,
+            worst_group_name(row) if name == "worst_group" else "",
+        )
         for row, number in zip(rows, numbers, strict=True)
     ]
     title = name.replace("_", " ").capitalize()
     return MetricColumn(title, sizes.pop() if len(sizes) == 1 else None, cells)
 
 
-def _worst_group(row: Row, name: str) -> str:
-    """Which group is the worst, where all runs of the row agree."""
-    if name != "worst_group":
-        return ""
+def worst_group_name(row: Row) -> str:
+    """Which group is the worst, where all runs of the row agree; else empty."""
     found = [metrics.worst_group for metrics in row.metrics]
     names = {f"{group.target}, {group.bias}" for group in found if group}
     return names.pop() if len(names) == 1 else ""

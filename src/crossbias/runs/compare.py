@@ -178,7 +178,7 @@ def _gains(
     baseline: Row, row: Row, cell: Tensor, weights: Mapping[str, Tensor]
 ) -> dict[str, Estimate]:
     """The difference of each metric that is a weighted mean of cells."""
-    first, second = _share_right(baseline), _share_right(row)
+    first, second = share_right(baseline), share_right(row)
     found = {
         name: paired_difference(first, second, cell=cell, weights=each)
         for name, each in weights.items()
@@ -192,12 +192,12 @@ def _tests(
     """McNemar's test of each metric that is a mean of samples; it is about two models."""
     if baseline.runs[1:] or row.runs[1:]:
         return {}
-    first, second = _share_right(baseline) > 0, _share_right(row) > 0
+    first, second = share_right(baseline) > 0, share_right(row) > 0
     counted = {name: weights[name][cell] > 0 for name in _OF_SAMPLES if name in weights}
     return {n: mcnemar(first[rows], second[rows]) for n, rows in counted.items() if rows.any()}
 
 
-def _share_right(row: Row) -> Tensor:
+def share_right(row: Row) -> Tensor:
     """The share of the row's runs that answer each test sample correctly, (n,) float64."""
     parts = [run.judged for run in row.runs]
     return torch.stack([(each.answers == each.target).double() for each in parts]).mean(0)

@@ -53,7 +53,13 @@ def batches_for(
     return loader.batches(batches(rows, _BATCH))
 
 
-def predict(network: nn.Module, data: BiasedDataset, *, pictures: bool = False) -> Predictions:
+def predict(
+    network: nn.Module,
+    data: BiasedDataset,
+    *,
+    pictures: bool = False,
+    alignment: Alignment | None = None,
+) -> Predictions:
     """What a network answers to every sample, in float32.
 
     Args:
@@ -61,12 +67,14 @@ def predict(network: nn.Module, data: BiasedDataset, *, pictures: bool = False) 
             device.
         data: The samples.
         pictures: Keep a few aligned and conflicting images, for people to look at.
+        alignment: Which values of the bias go along with which class in the training data. If left
+            out, the split's own counts decide.
     """
     answers = [
         _logits(output, data).float().softmax(1).cpu()
         for _, output in evaluation_pass(network, batches_for(network, data))
     ]
-    rows = _rows_to_show(data) if pictures and data.inputs.ndim == 4 else None
+    rows = _rows_to_show(data, alignment) if pictures and data.inputs.ndim == 4 else None
     return Predictions(
         index=data.index,
         target=data.targets,
@@ -159,12 +167,13 @@ def metrics_of(
     return replace(of(data.bias), attributes=others)
 
 
-def _rows_to_show(data: BiasedDataset) -> Tensor:
+def _rows_to_show(data: BiasedDataset, alignment: Alignment | None) -> Tensor:
     """A few rows of different classes, aligned ones first; any rows where no bias is known."""
-    if not data.has_bias_labels:
+    if not data.has_bias_labels or data.bias is None:
         return torch.arange(min(2 * _PICTURES, len(data)))
     known = data.biases != UNKNOWN
-    aligned = data.alignment()[data.targets, data.biases] & known
+    table = data.alignment() if alignment is None else alignment.of(data.values[data.bias])
+    aligned = table[data.targets, data.biases] & known
     return torch.cat([_spread(data.targets, aligned), _spread(data.targets, known & ~aligned)])
 
 

@@ -67,7 +67,8 @@ class Result:
         """
         splits = tuple(as_in_training(data, self.config["data"]) for data in splits)
         for data in splits:
-            answers = predict(self.network, data, pictures=True)
+            table = self.alignments.get(data.bias or "")
+            answers = predict(self.network, data, pictures=True, alignment=table)
             self._predictions[data.split] = answers
             self.metrics[data.split] = metrics_of(answers, data, tables=self.alignments)
             self.config["data"]["hashes"][data.split] = data.hash

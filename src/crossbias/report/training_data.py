@@ -1,0 +1,76 @@
+"""What the report says about the training data: is the bias associated with the class at all?"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossbias.runs.read import FinishedRun
+from crossbias.types import UNKNOWN
+
+CLEAR = 0.05  # an association with a larger p-value may be chance
+
+
+class TrainingGroups(NamedTuple):
+    """Training samples of known bias by group, and how many of them are aligned."""
+
+    aligned: int
+    total: int
+    p: float  # of class and bias being independent, by Pearson's chi-square test
+
+
+def data_title(name: str) -> str:
+    """A data set's name as a title has it: of a folder, its own name without the path.
+
+    >>> data_title("glyphs"), data_title("folder:/home/me/faces/")
+    ('glyphs', 'faces')
+    """
+    return Path(name.removeprefix("folder:")).name or name if name.startswith("folder:") else name
+
+
+def names_alignment(run: FinishedRun) -> bool:
+    """Whether the training data associates at least one bias value with a class."""
+    return any(any(row) for row in run.test.aligned_groups)
+
+
+def main_metric(run: FinishedRun) -> str:
+    """What methods are judged by: conflicting samples, or all where none is known to conflict."""
+    conflicting = run.test.conflicting
+    known = names_alignment(run) and conflicting is not None and conflicting.n > 0
+    return "conflicting" if known else "overall"
+
+
+def training_groups(run: FinishedRun) -> TrainingGroups | None:
+    """The training samples of a run; None where it kept no labels or no bias is known."""
+    facts = run.config["data"]
+    # For each class, the names of the values that go along with it; numbered as in training.
+    aligned = (facts.get("aligned") or {}).get(run.bias)
+    if run.labels is None or not aligned or not any(aligned):
+        return None
+    values = facts["values"][run.bias]
+    table = torch.tensor([[value in names for value in values] for names in aligned])
+    target, bias = run.labels.target, run.labels.bias(run.bias)
+    known = bias != UNKNOWN
+    if not known.any():
+        return None
+    group = target[known] * len(values) + bias[known]
+    counts = torch.bincount(group, minlength=table.numel()).view(table.shape)
+    return TrainingGroups(int(counts[table].sum()), int(counts.sum()), independence(counts))
+
+
+def independence(counts: Tensor) -> float:
+    """The p-value of Pearson's chi-square test that rows and columns are independent.
+
+    >>> round(independence(torch.tensor([[30, 10], [10, 30]])), 8)
+    7.74e-06
+    >>> independence(torch.tensor([[20, 20], [10, 10]]))
+    1.0
+    """
+    from scipy.special import chdtrc
+
+    table = counts[counts.sum(1) > 0][:, counts.sum(0) > 0].double()
+    freedom = (len(table) - 1) * (table.shape[1] - 1)
+    expected = table.sum(1, keepdim=True) * table.sum(0) / table.sum()
+    statistic = float(((table - expected).square() / expected).sum())
+    return float(chdtrc(freedom, statistic)) if freedom else 1.0
