@@ -105,6 +105,7 @@ def outcome(family: str, method: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # vmap says it of attention
 @pytest.mark.parametrize("method", RUNS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_two_steps_or_one_true_line(family, method):
