@@ -30,7 +30,8 @@ class Comparison:
         rows: One for each method and configuration, over its seeds.
         baseline: The row that the others are compared with: plain training, or else the first.
         gains: For each other row, how much higher each accuracy is than the baseline's on the
-            same test samples; with several seeds, the difference of their means.
+            same test samples. With several seeds of both, the interval is about the methods; with
+            one seed of either, about these trained models.
         tests: For each other row, McNemar's test where both rows are a single run.
         attribute: The attribute that tells aligned from conflicting; None without one.
         notes: What to know before reading the numbers.
@@ -174,7 +175,7 @@ def _gains(
     baseline: Row, row: Row, cell: Tensor, weights: Mapping[str, Tensor]
 ) -> dict[str, Estimate]:
     """The difference of each metric that is a weighted mean of cells."""
-    first, second = _share_right(baseline), _share_right(row)
+    first, second = _right(baseline), _right(row)
     found = {
         name: paired_difference(first, second, cell=cell, weights=each)
         for name, each in weights.items()
@@ -188,15 +189,14 @@ def _tests(
     """McNemar's test of each metric that is a mean of samples; it is about two models."""
     if baseline.runs[1:] or row.runs[1:]:
         return {}
-    first, second = _share_right(baseline) > 0, _share_right(row) > 0
+    first, second = _right(baseline)[0], _right(row)[0]
     counted = {name: weights[name][cell] > 0 for name in _OF_SAMPLES if name in weights}
     return {n: mcnemar(first[rows], second[rows]) for n, rows in counted.items() if rows.any()}
 
 
-def _share_right(row: Row) -> Tensor:
-    """The share of the row's runs that answer each test sample correctly, (n,) float64."""
-    parts = [run.judged for run in row.runs]
-    return torch.stack([(each.answers == each.target).double() for each in parts]).mean(0)
+def _right(row: Row) -> Tensor:
+    """Whether each of the row's runs answers each test sample correctly, (runs, n)."""
+    return torch.stack([run.judged.answers == run.judged.target for run in row.runs])
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
