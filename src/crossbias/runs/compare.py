@@ -151,6 +151,7 @@ def _check_comparable(first: FinishedRun, other: FinishedRun) -> None:
         "classes": lambda run: ", ".join(run.test.classes),
         "bias values": lambda run: ", ".join(run.test.biases),
         "content hash of the test split": lambda run: run.hash_of(run.split),
+        "aligned groups, those that go together in training": _aligned_pairs,
     }
     for name, fact in facts.items():
         if fact(first) != fact(other):
@@ -160,6 +161,12 @@ def _check_comparable(first: FinishedRun, other: FinishedRun) -> None:
             )
 
 
+def _aligned_pairs(run: FinishedRun) -> str:
+    """The aligned groups by name: another association in training gives words another meaning."""
+    pairs = zip(run.test.groups, sum(run.test.aligned_groups, ()), strict=False)
+    return ", ".join(f"({group.target}, {group.bias})" for group, aligned in pairs if aligned)
+
+
 def differences(runs: Sequence[FinishedRun]) -> list[str]:
     """What the runs differ in besides method and seed, which may explain their accuracies."""
     facts: dict[str, Callable[[FinishedRun], Any]] = {
@@ -167,6 +174,8 @@ def differences(runs: Sequence[FinishedRun]) -> list[str]:
         "the training data": lambda run: run.hash_of("train"),
         "the network": lambda run: run.config.get("network"),
         "the training settings": lambda run: {**run.config["train"], "seed": None},
+        "the version of crossbias": lambda run: (run.config["version"], run.config["commit"]),
+        "the version of torch": lambda run: run.config["environment"]["torch"],
     }
     return [name for name, fact in facts.items() if any(fact(run) != fact(runs[0]) for run in runs)]
 
@@ -205,6 +214,12 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         notes.append(
             f"The rows differ in more than method and seed: {', '.join(found)}. "
             f"What looks like an effect of the method may be due to that."
+        )
+    chosen = [row for row in rows if row.selection != "last"]
+    if chosen and chosen[0].runs[0].split == "validation":
+        notes.append(
+            f"The model of {', '.join(row.label for row in chosen)} was chosen by this validation "
+            f"split, so its accuracies here are too high. Judge it on a test split."
         )
     if len({len(row.runs) for row in rows}) > 1:
         notes.append("The rows are over different numbers of seeds.")

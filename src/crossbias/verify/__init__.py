@@ -19,7 +19,7 @@ from crossbias.verify.between_runs import (
     over_seeds,
     paired_difference,
 )
-from crossbias.verify.calibration import calibration_by_group, calibration_error
+from crossbias.verify.calibration import calibration_by_bias, calibration_error
 from crossbias.verify.cells import (
     MIN_SAMPLES,
     Alignment,
@@ -34,6 +34,7 @@ from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.intervals import (
     NO_SAMPLES,
     Estimate,
+    lowest_of,
     mean_of_dependent,
     mean_of_groups,
     wilson,
@@ -68,7 +69,7 @@ __all__ = [
     "aligned",
     "biased",
     "by_group",
-    "calibration_by_group",
+    "calibration_by_bias",
     "calibration_error",
     "check_same_samples",
     "class_averaged",
@@ -77,6 +78,7 @@ __all__ = [
     "demographic_parity_gap",
     "equalized_odds_gap",
     "judged_split",
+    "lowest_of",
     "majority",
     "mcnemar",
     "mean_corruption_accuracy",
