@@ -40,6 +40,15 @@ from crossbias.verify.intervals import (
     wilson,
 )
 from crossbias.verify.metrics import Metrics, judged_split
+from crossbias.verify.positives import (
+    PredictiveValues,
+    Slope,
+    auc,
+    brier_score,
+    calibration_slope,
+    predictive_values,
+    threshold_for,
+)
 from crossbias.verify.predictions import Predictions
 from crossbias.verify.protocols import (
     Rates,
@@ -64,13 +73,18 @@ __all__ = [
     "McNemar",
     "Metrics",
     "Predictions",
+    "PredictiveValues",
     "Rates",
+    "Slope",
     "Spread",
     "aligned",
+    "auc",
     "biased",
+    "brier_score",
     "by_group",
     "calibration_by_bias",
     "calibration_error",
+    "calibration_slope",
     "check_same_samples",
     "class_averaged",
     "conflicting",
@@ -91,10 +105,12 @@ __all__ = [
     "paired_difference",
     "per_class",
     "populated",
+    "predictive_values",
     "rates_by_source",
     "small_group_warning",
     "small_groups",
     "texture_unbiased",
+    "threshold_for",
     "unbiased",
     "verify",
     "wilson",
