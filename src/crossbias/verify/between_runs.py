@@ -147,7 +147,7 @@ def _variance_over_samples(differences: Tensor, cell: Tensor, each: Tensor, size
     """The variance of a stratified mean, also where cells have few samples, or one.
 
     The variance within a cell is estimated from its own samples and, as if it had ``_PRIOR`` more,
-    from all samples together. Those count half a sample that only the first method answers
+    from all cells by their weights. Those count half a sample that only the first method answers
     correctly and half that only the second does (Agresti and Min 2005): models that agree
     everywhere are not known to be equal.
     """
@@ -155,10 +155,10 @@ def _variance_over_samples(differences: Tensor, cell: Tensor, each: Tensor, size
         torch.zeros(len(sizes)).double().index_add(0, cell, part)
         for part in (differences, differences**2)
     )
-    pooled = (squares.sum() + 1) / (len(cell) + 2)
+    weights = torch.zeros(len(sizes)).double().index_add(0, cell, each)
+    pooled = (weights * squares / sizes).sum() / weights.sum() + 1 / (len(cell) + 2)
     freedom = sizes - 1 + _PRIOR
     within = (squares - sums**2 / sizes + _PRIOR * pooled) / freedom
-    weights = torch.zeros(len(sizes)).double().index_add(0, cell, each)
     parts = weights**2 * within / sizes
     return _Part(float(parts.sum()), float(parts.sum() ** 2 / (parts**2 / freedom).sum()))
 
