@@ -2,7 +2,7 @@
 
 The verbs are those of the command line: ``load`` data, ``audit`` it, ``fit`` a method,
 ``evaluate`` the network, ``verify`` any model's predictions, ``compare`` runs, and ``report`` on
-them.
+them. ``load_run`` gives the model of a finished run.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from crossbias.train.evaluation import evaluate
 from crossbias.train.fit import fit
 from crossbias.train.method import Method
 from crossbias.train.result import Result
+from crossbias.trained_run import TrainedRun, load_run
 from crossbias.types import Batch, Output
 from crossbias.verify import verify
 
@@ -39,6 +40,7 @@ __all__ = [
     "Result",
     "Run",
     "TrainConfig",
+    "TrainedRun",
     "__version__",
     "as_network",
     "audit",
@@ -47,6 +49,7 @@ __all__ = [
     "evaluate",
     "fit",
     "load",
+    "load_run",
     "report",
     "verify",
 ]

@@ -14,14 +14,16 @@ from crossbias.parameters import closest, parameters_of
 from crossbias.progress import Progress
 from crossbias.registry import create_method
 from crossbias.runs.files import read_json
-from crossbias.runs.folder import RunFolder, check_finished
+from crossbias.runs.folder import RunFolder
 from crossbias.train.config import TrainConfig
 from crossbias.train.fit import train_run
 from crossbias.train.result import Result
+from crossbias.trained_run import load_run
 
 _TABLES = ("method", "data", "network", "train")
 _FOR_ALL = ("name", "seed", "root", "bias", "label_noise", "version")
-_FACTS = ("hashes", "shape", "classes", "values", "aligned")  # of the data, beside its options
+# What a run records of its data, beside its options
+_FACTS = ("hashes", "shape", "classes", "values", "aligned", "pixels")
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,7 @@ class Experiment:
                 f"a bias was planted into the data of {folder} in Python; continue it there: "
                 f"crossbias.fit(..., folder={str(folder)!r}, resume=True)"
             )
-        data = {name: value for name, value in config["data"].items() if name not in _FACTS}
-        return cls(config["method"], data, config["network"], config["train"])
+        return cls(config["method"], data_options(config), config["network"], config["train"])
 
     def updated(self, **tables: Mapping[str, Any]) -> "Experiment":
         """A copy with values of some tables replaced; another name drops that table's options."""
@@ -153,14 +154,11 @@ class Experiment:
             raise CrossbiasError(f"seed of the data must be a whole number, got {seed!r}") from None
 
 
+def data_options(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Name and options of the data that ``config.json`` of a run records."""
+    return {name: value for name, value in config["data"].items() if name not in _FACTS}
+
+
 def load_trained(folder: Path) -> tuple[Experiment, Network]:
     """The experiment and the trained network of a finished run, from its folder alone."""
-    experiment = Experiment.from_run(folder)
-    check_finished(folder)
-    state, facts = RunFolder(folder).load_model(), read_json(RunFolder(folder).config)["data"]
-    recipe, classes, shape = experiment.recipe(), len(facts["classes"]), tuple(facts["shape"])
-    network = create_method(**experiment.method).network_for(
-        lambda: recipe.build(num_classes=classes, shape=shape)
-    )
-    network.load_state_dict(state)
-    return experiment, network.eval()
+    return Experiment.from_run(folder), load_run(folder).network

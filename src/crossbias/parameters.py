@@ -8,6 +8,7 @@ import difflib
 import importlib
 import inspect
 import math
+import os
 import re
 import types
 import typing
@@ -229,6 +230,8 @@ def _scalar(value: Any, kind: type, name: str) -> Any:
         if kind is int and not isinstance(value, str) and number != value:
             raise _wrong(value, kind, name)
         return number
+    if kind is str and isinstance(value, os.PathLike):
+        return os.fspath(value)
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     raise _wrong(value, kind, name)

@@ -155,6 +155,12 @@ def test_methods_are_grouped_by_what_they_need_to_know(crossbias):
     assert next(row for row in rows if " end " in row).startswith("bias labels")
 
 
+def test_a_method_inside_another_is_listed_by_its_name(crossbias):
+    out = crossbias("list", "methods")[1]
+    assert "inner=pgd" in out
+    assert "<factory>" not in out
+
+
 @pytest.mark.parametrize(("found", "printed"), [("0.1.0", "0.1.0"), (None, "source")])
 def test_version(crossbias, monkeypatch, found, printed):
     def version(name: str) -> str:

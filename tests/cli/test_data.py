@@ -53,7 +53,7 @@ def test_check_ends_with_zero_on_sound_data():
     result = run("check", "glyphs", *SMALL)
     assert result.exit_code == 0
     assert "train: 200 samples" in result.output
-    assert "0 errors" in result.output
+    assert "errors: 0" in result.output
 
 
 def test_check_ends_with_one_on_wrong_counts(tmp_path):

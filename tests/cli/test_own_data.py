@@ -35,7 +35,7 @@ def test_train_and_evaluate_on_own_images(crossbias):
     assert code == 0, err
     run = Path("runs/folder-x-rays-erm-0")
     assert f"run: {run}" in out
-    assert "28 of 28 images are missing" in err
+    assert "28 of 28 images to decode" in err
     assert "images: 28 of 28" in err
     data = json.loads((run / "config.json").read_text())["data"]
     assert (data["name"], data["labels"]) == ("folder:x-rays", "labels.csv")
@@ -44,7 +44,7 @@ def test_train_and_evaluate_on_own_images(crossbias):
     assert set(metrics) == {"validation", "test"}
     code, again, err = crossbias("evaluate", str(run))
     assert code == 0, err
-    assert "images are missing" not in err
+    assert "images to decode" not in err
     assert out_of(again, "test") == out_of(out, "test")
 
 

@@ -151,7 +151,7 @@ def test_a_damaged_array_is_noticed_and_repaired(files, cache, decodings, damage
 def test_progress_is_told_and_the_size_is_said_before(files, cache):
     heard = Heard()
     read_images(files, Fit(8), cache=cache, progress=heard)
-    assert heard.notes == [f"cache {entry(cache)}: 5 of 5 images are missing; 0.00 GB in all"]
+    assert heard.notes == [f"cache {entry(cache)}: 5 of 5 images to decode; 0.00 GB in all"]
     assert heard.steps == [(5, 5)]
 
 

@@ -41,7 +41,7 @@ def test_complete_data_has_no_errors_and_all_published_counts(bar):
     assert check.errors == []
     assert check.sizes == {"train": 1941, "test": 654}
     assert check.compared == 14
-    assert check.warnings == ["train: setting is unknown for 1,941 samples"]
+    assert check.warnings == ["train: setting is unknown for 1,941 of 1,941 samples"]
 
 
 def test_a_missing_image_is_a_wrong_count(bar):
@@ -68,7 +68,7 @@ def test_a_file_in_two_splits_is_found_by_its_content(bar):
     warnings = check_source(create_source("bar"), root=bar).warnings
     copies = [text for text in warnings if "are also in train" in text]
     assert len(copies) == 1
-    assert copies[0].startswith("1 samples of test")
+    assert copies[0].startswith("1 of 654 samples of test")
     assert "climbing_3.png" in copies[0]
     assert "vaulting_5.png" in copies[0]
 
@@ -80,7 +80,7 @@ def test_a_value_that_occurs_once_is_named(tmp_path):
     for folder in ("valid", "test"):
         picture(tmp_path / f"bffhq/{folder}/5_0_1.png", 50)
     warnings = check_source(create_source("bffhq"), root=tmp_path).warnings
-    assert "train: 1 values of gender occur once: male" in warnings
+    assert "train: values of gender that occur once: male" in warnings
 
 
 def test_generated_data_is_compared_by_its_samples():
@@ -129,13 +129,14 @@ def test_own_files_that_are_missing_are_said_once_and_the_labels_are_still_looke
     assert len(check.errors) == 1
     assert "labels.csv line 17: 15.png is missing" in check.errors[0]
     assert check.sizes == {"train": 12, "test": 8}
-    assert "train: 1 values of camera occur once: old" in check.warnings
+    assert "train: values of camera that occur once: old" in check.warnings
 
 
 def test_an_own_image_in_two_splits_is_named_with_both_rows(birds):
     (birds / "14.png").write_bytes((birds / "2.png").read_bytes())
     assert check_birds(birds).warnings[-1] == (
-        "1 samples of test are also in train: labels.csv line 4: 2.png = labels.csv line 16: 14.png"
+        "1 of 8 samples of test are also in train: labels.csv line 4: 2.png = "
+        "labels.csv line 16: 14.png"
     )
 
 
@@ -143,7 +144,7 @@ def test_a_class_that_occurs_once_and_one_without_conflicts_are_named(birds):
     table = (birds / "labels.csv").read_text()
     (birds / "labels.csv").write_text(table.replace("2.png,land,land", "2.png,rail,land", 1))
     warnings = check_birds(birds).warnings
-    assert "train: 1 values of target occur once: rail" in warnings
+    assert "train: values of target that occur once: rail" in warnings
     assert "train: no sample of rail, water conflicts with its place" in warnings
 
 

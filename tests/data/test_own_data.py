@@ -15,7 +15,9 @@ from torch.utils.data import TensorDataset
 from crossbias import create
 from crossbias.data import Folder, from_torch, load
 from crossbias.data.images.decoding import Fit, read_images
+from crossbias.data.inspect.checking import check_source
 from crossbias.errors import CrossbiasError
+from crossbias.progress import Progress
 from crossbias.types import UNKNOWN
 
 from .pictures import noise, save
@@ -174,6 +176,63 @@ def test_a_class_without_conflicting_samples_is_reported(xrays, caplog):
     assert "no sample of 0, 1 conflicts with its usual hospital" in caplog.text
 
 
+class Notes(Progress):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.texts.append(text)
+
+
+def test_notes_about_the_table_are_given_once_and_by_the_check(xrays):
+    table = [row | {"sex": "F" if at == 5 else row["sex"]} for at, row in enumerate(rows())]
+    write(xrays, table)
+    text = (xrays / "labels.csv").read_text().replace(",", ";")
+    (xrays / "labels.csv").write_text(text)
+    found = source(xrays)
+    found.progress = Notes()
+    for split in found.available_splits:
+        found.load(split)
+    told = [note for note in found.progress.texts if "labels.csv" in note]
+    assert len(told) == 2
+    assert "is read as separated by semicolons" in told[0]
+    assert "sex: 'F' (1 row) and 'f' (25 rows) are kept apart" in told[1]
+    warnings = check_source(source(xrays)).warnings
+    assert [text for text in warnings if text in told] == told
+
+
+def test_a_patient_is_in_one_split_and_is_no_attribute(xrays):
+    write(xrays, [row | {"patient": f"p{at // 8}"} for at, row in enumerate(rows())])
+    found = source(xrays, group_by="patient")
+    parts = [{row // 8 for row in found.rows(name, seed=1)} for name in found.available_splits]
+    assert sum(map(len, parts)) == 5
+    assert set(found.load("train").attributes) == {"hospital", "sex"}
+    assert "patient" in source(xrays).load("train").attributes
+    assert found.load("train").origin["group_by"] == "patient"
+
+
+def test_a_binned_bias_is_recorded_as_it_was_asked_for(xrays):
+    write(xrays, [row | {"age": str(20 + at)} for at, row in enumerate(rows())])
+    data = source(xrays, bias="age:30,40").load("train")
+    assert (data.bias, data.origin["bias"]) == ("age:30,40", "age:30,40")
+    again = source(xrays, **{"bias": data.bias}).load("train")
+    assert data.values[data.bias] == ("<30", "30-40", ">=40")
+    assert again.hash == data.hash
+
+
+def test_a_folder_without_its_prefix_gets_the_remedy(xrays, monkeypatch):
+    (xrays.parent / "my photos").mkdir()
+    monkeypatch.chdir(xrays.parent)
+    with pytest.raises(CrossbiasError, match=r"'x-rays', but .* write --data folder:x-rays$"):
+        load("x-rays", "train")
+    with pytest.raises(CrossbiasError, match=r"write --data 'folder:my photos'$"):
+        load("my photos", "train")
+    with pytest.raises(CrossbiasError, match=r"there is no data set 'x-ray'"):
+        load("x-ray", "train")
+
+
 @pytest.mark.parametrize("by_split", [False, True])
 def test_a_folder_for_each_class(tmp_path, by_split):
     for number in range(20):
@@ -325,6 +384,7 @@ def test_numbers_of_a_torch_data_set_stay_as_they_are():
         ([(torch.rand(3), 0)], {"bias": 2}, "sample 0 of the data set has no 2; it has tuple"),
         ([{"image": 0}], {"inputs": "picture"}, r"has no 'picture'; it has \['image'\]"),
         ([(torch.full((3, 4, 4), -1.0), 0)], {}, "values from -1 to -1; leave the normalization"),
+        ([(Image.new("I;16", (4, 4)), 0)], {}, r"more than 8 bits \(mode I;16\); scale it"),
         ([(torch.zeros(3, 4), 0)], {}, r"is \(3, 4\) torch.float32; it must be an image"),
         ([(torch.zeros(3), 0), (torch.zeros(4), 0)], {}, r"sample 1 .* is \(4,\)"),
         ([(torch.zeros(3), 0.5)], {}, "target is '0.5' in the data set"),

@@ -55,13 +55,15 @@ def test_the_options_of_a_folder_in_the_order_of_the_record() -> None:
         ("file", "file"),
         ("target", "ill"),
         ("bias", None),
-        ("attributes", ()),
+        ("attributes", None),
         ("split_by", "split"),
+        ("group_by", None),
         ("validation", 0.1),
         ("test", 0.2),
         ("size", 224),
         ("fit", "crop"),
         ("channels", 3),
+        ("depth", None),
     ]
 
 

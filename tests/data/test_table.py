@@ -172,8 +172,19 @@ def test_csv_and_parquet_give_the_same_table(tmp_path):
         ("labels.csv", b"file,ill,ill\na.png,1,2\n", "the column 'ill' twice"),
         ("labels.csv", b"file,ill\n", "has no rows"),
         ("labels.csv", b"", "has no rows"),
-        ("labels.csv", b"file,ill\n\xff\xfe,1\n", "not a table in UTF-8"),
-        ("labels.csv", b'file,ill\n"a.png,1\n', "not a table in UTF-8"),
+        (
+            "my labels.csv",
+            "file,ill\na.png,1\nb.png,für\n".encode("latin-1"),
+            r"labels.csv line 3 is not UTF-8 text \(byte 0xfc\); .* or convert it: "
+            r"iconv -f latin1 -t utf-8 '.*/my labels.csv' > NEW.csv",
+        ),
+        (
+            "labels.csv",
+            "file,ill\na.png,1\n".encode("utf-16"),
+            r"line 1 is not UTF-8 text \(byte 0xff\); .* iconv -f utf-16 -t utf-8",
+        ),
+        ("labels.csv", b'file,ill\n"a.png,1\n', "is not a table: .*; save it as CSV again"),
+        ("labels.csv", b"file;ill\na.png;1;2\n", "line 2 has 3 cells.*text with a semicolon in"),
         ("labels.parquet", b"file,ill\na.png,1\n", "is not a Parquet file"),
         ("labels.xlsx", b"", "must be a .csv, .tsv or .parquet file"),
     ],

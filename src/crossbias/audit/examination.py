@@ -29,7 +29,7 @@ LIMIT: Final = 10_000  # samples in which cues are tested
 def audit(
     data: BiasedDataset,
     *,
-    files: Sequence[Path] | None = None,
+    files: Sequence[Path | str] | None = None,
     network: Network | None = None,
     network_name: str = "network",
     judged: BiasedDataset | None = None,
@@ -63,7 +63,8 @@ def audit(
     rows = _drawn(len(data), limit, seed)
     some = _subset(data, rows)
     attributes, cues = evidence_of(
-        data, some, files=files and [files[row] for row in rows.tolist()],
+        data, some,
+        files=None if files is None else [Path(files[row]) for row in rows.tolist()],
         permutations=permutations, seed=seed, progress=progress,
     )  # fmt: skip
     suspects = None
@@ -95,7 +96,7 @@ def audit(
     )  # fmt: skip
 
 
-def _check(data: BiasedDataset, files: Sequence[Path] | None) -> None:
+def _check(data: BiasedDataset, files: Sequence[Path | str] | None) -> None:
     present = num_present(data.targets)
     if present < 2:
         raise CrossbiasError(

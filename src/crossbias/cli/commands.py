@@ -13,9 +13,11 @@ from crossbias.cli.auditing import audit
 from crossbias.cli.printing import print_details, print_metrics, say
 from crossbias.cli.results import compare, report
 from crossbias.errors import CrossbiasError
-from crossbias.experiment import Experiment, load_trained
+from crossbias.experiment import Experiment
 from crossbias.progress import shown_progress
+from crossbias.runs.files import write_json
 from crossbias.train.environment import package_version
+from crossbias.trained_run import load_run
 
 ORDER = ("demo", "data", "audit", "train", "evaluate", "compare", "report", "list")
 
@@ -162,28 +164,42 @@ def evaluate(
     data: Annotated[
         str | None,
         typer.Option(
-            help="Another data set with the same classes.", show_default="the data set of the run"
+            help="Other data with classes of the same names: a name from `crossbias list data`, "
+            "or folder:PATH.",
+            show_default="the data of the run",
         ),
     ] = None,
+    labels: options.Labels = None,
+    target: options.Target = None,
+    bias: options.Bias = None,
     set_: options.DataSettings = None,
+    root: options.Root = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="JSON file for all numbers.", show_default="printed only"
+        ),
+    ] = None,
 ) -> None:
-    """Evaluate the model of a finished run again.
+    """Evaluate the model of a finished run again, on its own data or on other data.
 
-    Prints accuracies, calibration and gaps between groups, on the run's own data or on other data.
-    The run folder does not change.
+    Other data is read with the options of the run's data, such as the image size, unless you set
+    them. Classes and bias values are matched by name. The training data is not needed. Other data
+    without splits is judged whole. Prints accuracies, calibration and gaps between groups.
     """
-    from crossbias.train.evaluation import evaluate as judge
+    from crossbias.judging import judge
 
-    trained, network = load_trained(run)
-    experiment = trained.updated(data=options.given(name=data) | options.data_settings(set_))
-    training = trained.split("train")
-    splits = split or list(experiment.source.test_splits)
-    progress = shown_progress()
-    found = {
-        name: judge(network, experiment.split(name, progress), training=training) for name in splits
-    }
+    if output is not None and output.suffix.lower() != ".json":
+        raise CrossbiasError(f"--output writes JSON, got {output}; name a file that ends in .json")
+    chosen = options.given(name=data, labels=labels, target=target, bias=bias, root=root)
+    found = judge(
+        load_run(run), chosen | options.data_settings(set_), split, progress=shown_progress()
+    )
     print_metrics("split", found)
     print_details(found)
+    if output is not None:
+        write_json(output, {name: metrics.to_json() for name, metrics in found.items()})
+        say(f"wrote {output}")
 
 
 @app.command(name="list")

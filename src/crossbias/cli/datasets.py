@@ -80,8 +80,9 @@ def check(
 ) -> None:
     """Check every sample of a data set.
 
-    Reads every file, looks for copies in several splits and compares counts with the published
-    ones. Prints errors and warnings. The exit code is 1 if there are errors.
+    Reads every file, looks for copies in several splits, doubtful labels and dark images, and
+    compares counts with published ones. Prints errors and warnings. The exit code is 1 if there
+    are errors.
     """
     from crossbias.data.inspect.checking import check_source
 
@@ -99,8 +100,8 @@ def check(
     for text in found.errors:
         say(f"error: {text}")
     say(
-        f"{found.compared} published counts compared, {len(found.errors)} errors, "
-        f"{len(found.warnings)} warnings",
+        f"errors: {len(found.errors)}, warnings: {len(found.warnings)}"
+        + (f", published counts compared: {found.compared}" if found.compared else "")
     )
     if found.errors:
         raise typer.Exit(1)

@@ -1,5 +1,6 @@
 """What ``crossbias list`` prints: methods, data sets and networks with their parameters."""
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from crossbias.cli.printing import make_table, print_table, say
@@ -7,7 +8,7 @@ from crossbias.data import DATASETS
 from crossbias.methods import METHODS
 from crossbias.networks import NETWORKS
 from crossbias.parameters import parameters_of
-from crossbias.train.method import Supervision
+from crossbias.train.method import Method, Supervision
 
 _SPLITS = 12  # the longest list of splits that is printed in full
 
@@ -19,7 +20,7 @@ def print_methods() -> None:
     for needed in get_args(Supervision):
         for name, method in methods.items():
             if method.supervision == needed:
-                table.add_row(needed, name, method.paper, _defaults(type(method)))
+                table.add_row(needed, name, method.paper, _listed(method.hyperparameters()))
     print_table(table)
     say("\nchange one with: crossbias train --method NAME --set HYPER_PARAMETER=VALUE")
 
@@ -52,16 +53,18 @@ def _few(splits: tuple[str, ...]) -> str:
 
 
 def _defaults(function: Any) -> str:
-    shown = {
-        name: parameter.default
-        for name, parameter in parameters_of(function).items()
-        if parameter.default is not parameter.empty
-    }
-    return ", ".join(f"{name}={_as_typed(value)}" for name, value in shown.items()) or "none"
+    parameters = parameters_of(function).items()
+    return _listed({name: p.default for name, p in parameters if p.default is not p.empty})
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_as_typed(value)}" for name, value in values.items()) or "none"
 
 
 def _as_typed(value: Any) -> str:
     """A value as one types it behind ``--set``."""
+    if isinstance(value, Method):
+        return value.name
     if isinstance(value, tuple):
         return ",".join(map(_as_typed, value))
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)

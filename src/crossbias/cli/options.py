@@ -19,10 +19,16 @@ Labels = Annotated[
     str | None,
     typer.Option(help="Table of labels (CSV, TSV or Parquet) for the images in folder:PATH."),
 ]
-Target = Annotated[str | None, typer.Option(help="Column or attribute to predict.")]
+Target = Annotated[
+    str | None,
+    typer.Option(help="Column or attribute to predict. age:30,40 bins a column of numbers."),
+]
 Bias = Annotated[
     str | None,
-    typer.Option(help="Column or attribute that is the bias. Join several columns with commas."),
+    typer.Option(
+        help="Column or attribute that is the bias. Join several columns with commas. age:30,40 "
+        "bins a column of numbers."
+    ),
 ]
 Root = Annotated[
     Path | None,

@@ -82,7 +82,8 @@ def _print_rates(rows: Mapping[str, Metrics]) -> None:
     for name, metrics in rows.items():
         for rates in rates_by_source(metrics.cells):
             table.add_row(escape(name), escape(rates.source), *map(_cell, rates[1:]))
-    print_table(table)
+    if table.row_count:
+        print_table(table)
 
 
 def _with_attributes(name: str, metrics: Metrics) -> dict[str, Metrics]:

@@ -1,5 +1,6 @@
 """Data sets with a bias: load one by name, read your own, or plant a bias into any images."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,11 @@ _WITH_PATH = ("folder", "hf")  # these names continue with the path of the data:
 def find_source(name: str) -> type[Source]:
     """The class of a data source, by its name (``bar``, ``folder:PATH``) or by dotted path."""
     name = _without_path(name)[0]
+    if name and name not in DATASETS and Path(name).is_dir():
+        raise CrossbiasError(
+            f"there is no data set {name!r}, but there is a folder of that name; for the images in "
+            f"it write --data {shlex.quote(f'folder:{name}')}"
+        )
     if ":" not in name and name not in DATASETS:
         own = "; your own is named package.module:Class"
         raise unknown("there is no data set", name, DATASETS, more=own)

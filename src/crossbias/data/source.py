@@ -53,6 +53,7 @@ class Source(ABC):
     network: ClassVar[str]  # name of the network that is trained by default
     version: ClassVar[int] = 1  # raised whenever the same options give different data
     progress: Progress = Progress()  # receives reports while files are read
+    judged_only: bool = False  # whether a model is judged on this data and none is trained on it
 
     @abstractmethod
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
@@ -94,7 +95,7 @@ class Source(ABC):
         origin = {"version": self.version, "seed": seed, "label_noise": fraction}
         if root is not None:
             origin["root"] = str(Path(root).absolute())
-        return replace(data, origin=origin | self.options())
+        return replace(data, origin=origin | self.recorded())
 
     def files(
         self, split: str, *, root: Path | str | None = None, seed: int = 0
@@ -105,6 +106,10 @@ class Source(ABC):
     def options(self) -> dict[str, Any]:
         """The keywords of the constructor and their values."""
         return {name: getattr(self, name) for name in parameters_of(type(self))}
+
+    def recorded(self) -> dict[str, Any]:
+        """The options that a run records: with them, the same data is made again."""
+        return self.options()
 
     def _check_split(self, split: str) -> None:
         available = self.available_splits

@@ -13,6 +13,9 @@ from crossbias.functional.precision import at_least_float32, no_autocast
 from crossbias.parameters import unknown
 from crossbias.types import Output
 
+Normalization = tuple[tuple[float, ...], tuple[float, ...]]
+"""Mean and standard deviation of images in [0, 1], by channel."""
+
 
 class Network(nn.Module):
     """A classifier split where de-biasing methods need it: before its last, linear layer.
@@ -29,6 +32,9 @@ class Network(nn.Module):
     >>> output.logits.shape, output.features.shape, output.maps.shape
     (torch.Size([2, 10]), torch.Size([2, 8]), torch.Size([2, 8, 26, 26]))
     """
+
+    # That of the images it was trained on; None for a network that crossbias did not train.
+    normalization: Normalization | None = None
 
     def __init__(self, body: nn.Module, head: nn.Linear) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ Folders = str | Path | Sequence[str | Path]  # one run folder or several
 _OF_SAMPLES = ("overall", "aligned", "conflicting")  # what McNemar's test is about
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Comparison:
     """Runs of the same data, side by side.
 
@@ -45,6 +45,10 @@ class Comparison:
     tests: dict[str, dict[str, McNemar]]
     attribute: str | None
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        labels = ", ".join(row.label for row in self.rows)
+        return f"<{len(self.runs)} runs on {self.data} {self.split}: {labels}>"
 
     @property
     def data(self) -> str:

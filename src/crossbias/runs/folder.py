@@ -1,6 +1,7 @@
 """A run on disk: configuration, log, checkpoint, stages, results, and ``done`` written last."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from crossbias.runs.files import load_torch, read_json, write_atomically, write_
 class RunFolder:
     """The files of one run; every file but the log appears whole or not at all."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path | str) -> None:
+        self.path = path = Path(path)
         self.config = path / "config.json"
         self.log = path / "log.jsonl"
         self.checkpoint = path / "checkpoint.pt"
@@ -131,7 +132,7 @@ def check_finished(path: Path) -> None:
 def resume_command(path: Path) -> str:
     """How to continue the run in a folder.
 
-    >>> resume_command(Path("runs/a"))
-    'crossbias train --resume --out runs/a'
+    >>> print(resume_command(Path("runs/a b")))
+    crossbias train --resume --out 'runs/a b'
     """
-    return f"crossbias train --resume --out {path}"
+    return f"crossbias train --resume --out {shlex.quote(str(path))}"

@@ -27,7 +27,7 @@ class Epoch(NamedTuple):
     validation: Mapping[str, float | None]  # empty where nothing was validated
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FinishedRun:
     """What one run left behind.
 
@@ -50,6 +50,9 @@ class FinishedRun:
     views: Mapping[str, Views] = field(default_factory=dict)
     labels: TrainingLabels | None = None
     chosen_split: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.path}: {self.method} on {self.config['data']['name']}, seed {self.seed}>"
 
     @property
     def method(self) -> str:
@@ -145,12 +148,13 @@ REQUIRED = ("method.name", "supervision", "selection", "data.name", "train.seed"
 """The entries of ``config.json`` that a comparison or a report needs."""
 
 
-def read_run(folder: Path) -> FinishedRun:
+def read_run(folder: Path | str) -> FinishedRun:
     """Read one finished run.
 
     Raises:
         CrossbiasError: The folder is not a run, the run is not finished, or a file is damaged.
     """
+    folder = Path(folder)
     files = RunFolder(folder)
     if not files.config.is_file():
         raise CrossbiasError(

@@ -1,6 +1,7 @@
 """Versions, hardware, commit and command behind a result."""
 
 import platform
+import shlex
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -46,7 +47,7 @@ def source_commit() -> str | None:
 def command_line() -> str:
     """The command that is running, as a person would type it again."""
     program = Path(sys.argv[0]).name
-    return " ".join([program, *sys.argv[1:]])
+    return shlex.join([program, *sys.argv[1:]])
 
 
 def _in_words(device: torch.device) -> str:

@@ -3,14 +3,18 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.loader import Loader
+from crossbias.data.matching import matched
 from crossbias.data.order import batches
-from crossbias.networks.network import Network, evaluation
+from crossbias.errors import CrossbiasError
+from crossbias.networks.network import evaluation
+from crossbias.train.normalization import Normalize, normalization_for
 from crossbias.types import UNKNOWN, Batch, Output
 from crossbias.verify.cells import Alignment
 from crossbias.verify.metrics import Metrics
@@ -21,7 +25,7 @@ _PICTURES = 8  # of aligned and as many of conflicting samples
 
 
 def evaluation_pass(
-    network: Network,
+    network: nn.Module,
     found: Iterable[Batch],
     precision: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Iterator[tuple[Batch, Output]]:
@@ -40,25 +44,26 @@ def evaluation_pass(
 
 
 def batches_for(
-    network: Network, data: BiasedDataset, rows: Tensor | None = None
+    network: nn.Module, data: BiasedDataset, rows: Tensor | None = None
 ) -> Iterator[Batch]:
     """The data in order, or some of its rows, as batches on the network's device."""
-    device = next(network.parameters()).device
+    device = next(network.parameters(), torch.empty(0)).device
     loader = Loader(data, device, resident_bytes=0, workers=0)
     rows = torch.arange(len(data)) if rows is None else rows
     return loader.batches(batches(rows, _BATCH))
 
 
-def predict(network: Network, data: BiasedDataset, *, pictures: bool = False) -> Predictions:
+def predict(network: nn.Module, data: BiasedDataset, *, pictures: bool = False) -> Predictions:
     """What a network answers to every sample, in float32.
 
     Args:
-        network: The classifier; the pass runs on its device.
+        network: The classifier, a ``Network`` or a model that gives logits; the pass runs on its
+            device.
         data: The samples.
         pictures: Keep a few aligned and conflicting images, for people to look at.
     """
     answers = [
-        output.logits.float().softmax(1).cpu()
+        _logits(output, data).float().softmax(1).cpu()
         for _, output in evaluation_pass(network, batches_for(network, data))
     ]
     rows = _rows_to_show(data) if pictures and data.inputs.ndim == 4 else None
@@ -72,24 +77,48 @@ def predict(network: Network, data: BiasedDataset, *, pictures: bool = False) ->
     )
 
 
+def _logits(output: Any, data: BiasedDataset) -> Tensor:
+    """The logits that a model gives: its output, or the part of it that has this name."""
+    logits = getattr(output, "logits", output)
+    shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(output).__name__
+    if not isinstance(logits, Tensor) or shape[1:] != (data.num_classes,):
+        raise CrossbiasError(
+            f"the model gives {shape} for a batch of {data.name}; it must give a logit for each of "
+            f"the {data.num_classes} classes"
+        )
+    return logits
+
+
 def evaluate(
-    network: Network,
+    network: nn.Module,
     data: BiasedDataset,
     *,
+    normalize: Normalize | None = None,
     alignment: Tensor | None = None,
     training: BiasedDataset | None = None,
 ) -> Metrics:
     """Accuracies of a network on a split, overall and by group, with intervals.
 
     Args:
-        network: The classifier.
+        network: The classifier: one that ``fit`` trained, or any torch model that gives logits in
+            the order of the classes of ``training``, or else of ``data``.
         data: The split.
+        normalize: How images in [0, 1] are normalized for the network: ``"none"``, ``"data"``
+            for mean and std of the data set, ``"imagenet"``, or ``(mean, std)`` by channel. If left
+            out, as in the training by ``fit``. A model from another training needs this argument,
+            unless you gave the data set its own ``mean`` and ``std``.
         alignment: Which groups are aligned, from the training data (``train.alignment()``).
-        training: The training data itself, which tells it for every attribute. If both are left
-            out, the split's own counts decide; an unbiased split without a declared table says
-            nothing.
+        training: The training data itself, which tells it for every attribute; classes and values
+            of ``data`` are matched with it by name. If both are left out and the data set declares
+            no alignment, ``aligned`` and ``conflicting`` are None.
     """
-    tables = alignments_of(training) if training is not None else None
+    tables = None
+    if training is not None:
+        tables = alignments_of(training)
+        data = matched(data, training.classes, training.values)
+    if data.inputs.dtype == torch.uint8:
+        mean, std = normalization_for(network, data, normalize)
+        data = replace(data, mean=mean, std=std)
     return metrics_of(predict(network, data), data, alignment, tables)
 
 
@@ -107,14 +136,23 @@ def metrics_of(
     alignment: Tensor | None = None,
     tables: Mapping[str, Alignment] | None = None,
 ) -> Metrics:
-    """The metrics of stored predictions on the split they were made for, for every attribute."""
-    tables = {**alignments_of(data), **(tables or {})}
+    """The metrics of stored predictions on the split they were made for, for every attribute.
+
+    An attribute without a table, given or declared by the data set, is judged by group only.
+    """
+    declared = {
+        name: Alignment(data.values[name], data.alignments[name])
+        for name in data.attributes
+        if name in data.alignments
+    }
+    tables = {**declared, **(tables or {})}
     if alignment is not None and data.bias is not None:
         tables[data.bias] = Alignment(data.values[data.bias], alignment)
 
     def of(bias: str | None) -> Metrics:
         values = data.values[bias] if bias else ()
-        table = tables[bias].of(values) if bias else torch.zeros(data.num_classes, 0) > 0
+        none = torch.zeros(data.num_classes, 0) > 0 if bias is None else None
+        table = tables[bias].of(values) if bias in tables else none
         return predictions.metrics(bias=bias, alignment=table, classes=data.classes, values=values)
 
     others = {name: of(name) for name in data.attributes if name != data.bias}

@@ -1,19 +1,21 @@
 """What a run is: enough to judge it and to repeat it, and to refuse resuming another one."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.matching import matched
 from crossbias.errors import CrossbiasError
-from crossbias.networks.network import Network
+from crossbias.networks.network import Network, Normalization
 from crossbias.networks.recipe import Recipe
 from crossbias.train.config import TrainConfig
 from crossbias.train.environment import command_line, environment, package_version, source_commit
 from crossbias.train.method import Method, Supervision, described
+from crossbias.verify.cells import Alignment
 
 _MAY_DIFFER = {
     *("device", "processes", "workers", "resident_bytes", "cuda_graphs", "compile"),
@@ -80,6 +82,7 @@ def _facts(train: BiasedDataset) -> dict[str, Any]:
     """What it takes to use the trained network without the training data.
 
     ``aligned`` lists, for each attribute and each class, the values that go along with the class.
+    ``pixels`` says how images are cut and normalized.
     """
     aligned = {}
     for name, values in train.values.items():
@@ -92,7 +95,52 @@ def _facts(train: BiasedDataset) -> dict[str, Any]:
         "classes": list(train.classes),
         "values": {name: list(values) for name, values in train.values.items()},
         "aligned": aligned,
+        "pixels": {"crop": train.crop, "mean": list(train.mean), "std": list(train.std)},
     }
+
+
+def as_in_training(
+    data: BiasedDataset, facts: dict[str, Any], *, any_size: bool = False
+) -> BiasedDataset:
+    """Other data as the trained network must see it.
+
+    Classes and values are numbered by name as in the training, and images are cut and normalized
+    as in the training.
+
+    Args:
+        data: The data to judge the network on.
+        facts: What ``config.json`` records of the training data.
+        any_size: Accept images of another height and width than those of the training.
+    """
+    data = matched(data, facts["classes"], facts["values"])
+    shape, trained = list(data.inputs.shape[1:]), facts["shape"]
+    if shape != trained and not (any_size and (len(shape), shape[0]) == (len(trained), trained[0])):
+        found, wanted = (" x ".join(map(str, sizes)) for sizes in (shape, trained))
+        raise CrossbiasError(
+            f"{data.name} {data.split} has inputs of {found}, but the model was trained on "
+            f"{wanted}; load the data with the size and channels of the training"
+        )
+    mean, std = normalization_of(facts)
+    crop = facts["pixels"]["crop"]
+    if (data.crop, data.mean, data.std) == (crop, mean, std):
+        return data
+    return replace(data, crop=crop, mean=mean, std=std)
+
+
+def normalization_of(facts: dict[str, Any]) -> Normalization:
+    """Mean and standard deviation of the training images."""
+    return tuple(facts["pixels"]["mean"]), tuple(facts["pixels"]["std"])
+
+
+def alignments_in(facts: dict[str, Any]) -> dict[str, Alignment]:
+    """For every attribute of the training data, which values go along with which class."""
+    tables = {}
+    for name, by_class in facts["aligned"].items():
+        values = tuple(facts["values"][name])
+        flags = [[value in listed for value in values] for listed in by_class]
+        table = torch.tensor(flags, dtype=torch.bool).view(len(by_class), len(values))
+        tables[name] = Alignment(values, table)
+    return tables
 
 
 def _described(network: Network | Recipe, fresh: bool) -> dict[str, Any]:

@@ -16,11 +16,12 @@ from crossbias.runs.folder import RunFolder
 from crossbias.runs.stored import save_predictions, save_views
 from crossbias.train.evaluation import metrics_of, predict
 from crossbias.train.explanations import views_of
+from crossbias.train.record import as_in_training, normalization_of
 from crossbias.verify import Metrics, Predictions, judged_split
 from crossbias.verify.cells import Alignment
 
 
-@dataclass
+@dataclass(repr=False)
 class Result:
     """A finished training.
 
@@ -38,7 +39,14 @@ class Result:
     folder: Path | None
     config: dict[str, Any]
     alignments: Mapping[str, Alignment]
-    _predictions: dict[str, Predictions] = field(default_factory=dict, repr=False)
+    _predictions: dict[str, Predictions] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        method, data = (self.config[table]["name"] for table in ("method", "data"))
+        return f"<{method} on {data}: {self.metrics}>"
+
+    def __post_init__(self) -> None:
+        self.network.normalization = normalization_of(self.config["data"])
 
     @property
     def alignment(self) -> Tensor:
@@ -51,9 +59,13 @@ class Result:
     def evaluate(self, *splits: BiasedDataset) -> dict[str, Metrics]:
         """Judge the network on data it was not trained on; the run folder keeps the answers.
 
+        Classes and values of attributes are matched by name with those of the training, and images
+        are normalized as in the training.
+
         Returns:
             The metrics of these splits, by name.
         """
+        splits = tuple(as_in_training(data, self.config["data"]) for data in splits)
         for data in splits:
             answers = predict(self.network, data, pictures=True)
             self._predictions[data.split] = answers

@@ -25,7 +25,7 @@ _NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
 _RELIABILITY: Final = ("calibration", "demographic_parity", "equalized_odds")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Metrics:
     """Accuracies of one model on one split, with 95% intervals.
 
@@ -74,6 +74,11 @@ class Metrics:
     equalized_odds: Estimate | None = None
     bias_calibration: tuple[Estimate, ...] = ()
     attributes: Mapping[str, "Metrics"] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        named = {"overall": self.overall, "aligned": self.aligned, "conflicting": self.conflicting}
+        shown = [f"{name} {formatting.percent(each.value)}" for name, each in named.items() if each]
+        return f"<{self.overall.n:,} samples, {len(self.classes)} classes: {', '.join(shown)}>"
 
     @classmethod
     def from_answers(

@@ -12,7 +12,7 @@ from crossbias.verify.cells import Cells
 from crossbias.verify.metrics import Metrics
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Predictions:
     """A model's answers to one split, on the CPU.
 
@@ -31,6 +31,10 @@ class Predictions:
     attributes: Mapping[str, Tensor] = field(default_factory=dict)
     pictures: Tensor | None = None
     picture_rows: Tensor | None = None
+
+    def __repr__(self) -> str:
+        samples, classes = self.probabilities.shape
+        return f"<answers to {samples:,} samples of {classes} classes>"
 
     def __post_init__(self) -> None:
         rows = len(self.target)

@@ -78,7 +78,7 @@ def _build(
     missing = entry.missing()
     entry.check_room(len(missing))
     progress.note(
-        f"cache {entry.folder}: {len(missing):,} of {len(items):,} images are missing; "
+        f"cache {entry.folder}: {len(missing):,} of {len(items):,} images to decode; "
         f"{len(items) * entry.row_bytes / 1e9:.2f} GB in all"
     )
     known = KnownRows(entry.folder.parent, entry.row_bytes)

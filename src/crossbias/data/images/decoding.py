@@ -31,15 +31,22 @@ class Fit:
     """How an image file becomes pixels.
 
     Pixels are those that a person sees: the EXIF orientation of a photograph is applied, and
-    transparent parts become white. Images with 16 bits keep the upper eight bits of each value.
-    The first of several frames is used. Resizing is bilinear with antialiasing: ``crop`` resizes
-    the short side and cuts out the middle square, as torchvision's ``Resize`` and ``CenterCrop``
-    do; ``squash`` resizes both sides.
+    transparent parts become white. Gray images with 16 bits keep the upper eight of the ``depth``
+    bits that their values use. The first of several frames is used. Resizing is bilinear with
+    antialiasing: ``crop`` resizes the short side and cuts out the middle square, as torchvision's
+    ``Resize`` and ``CenterCrop`` do; ``squash`` resizes both sides.
     """
 
     size: int  # side of the square in pixels
     how: Literal["crop", "squash"] = "crop"
     channels: Literal[1, 3] = 3  # red, green and blue, or gray
+    depth: int = 16  # bits that the values of 16-bit images use, from 8 to 16
+
+    @property
+    def kind(self) -> str:
+        """The name of these settings in the cache."""
+        bits = "" if self.depth == 16 else f"-{self.depth}bits"
+        return f"{self.how}-{self.size}-{self.channels}{bits}"
 
 
 def read_images(
@@ -57,7 +64,7 @@ def read_images(
     ``tensor_digest``. ``names`` are their names in messages, by default their paths.
     """
     named = [str(file) for file in files] if names is None else names
-    return read_items(_items(files, named), fit, cache=cache, progress=progress)
+    return read_items(file_items(files, named), fit, cache=cache, progress=progress)
 
 
 def read_items(
@@ -71,7 +78,7 @@ def read_items(
     return cached(
         items,
         lambda file: decode(file, fit),
-        kind=f"{fit.how}-{fit.size}-{fit.channels}",
+        kind=fit.kind,
         shape=(fit.channels, fit.size, fit.size),
         cache=cache,
         progress=progress or Progress(),
@@ -81,8 +88,7 @@ def read_items(
 def decode(file: BinaryIO, fit: Fit) -> bytes:
     """The pixels of an image file, (channels, size, size); errors start after the file's name."""
     try:
-        with Image.open(file, formats=_formats()) as image:
-            _check_pixels(*image.size)
+        with open_image(file) as image:
             pixels = np.asarray(_fitted(_in_colors(ImageOps.exif_transpose(image), fit), fit))
     except UnidentifiedImageError:
         raise CrossbiasError(f"is not an image ({', '.join(_formats())})") from None
@@ -94,6 +100,25 @@ def decode(file: BinaryIO, fit: Fit) -> bytes:
         raise CrossbiasError(f"is damaged ({error})") from error
     channels_last = pixels.reshape(fit.size, fit.size, fit.channels)
     return channels_last.transpose(2, 0, 1).tobytes()
+
+
+def open_image(file: BinaryIO) -> Image.Image:
+    """Open an image file of a known format; its pixels are not read yet."""
+    image = Image.open(file, formats=_formats())
+    _check_pixels(*image.size)
+    return image
+
+
+def wide_values(image: Image.Image) -> np.ndarray | None:
+    """The values of a gray image that is stored with 16 bits; None for all other images."""
+    if not image.mode.startswith("I"):
+        return None
+    values = np.asarray(image)
+    if values.min() < 0 or values.max() >= 2**16:
+        raise CrossbiasError(
+            f"has values from {values.min()} to {values.max()}; save it with 8 or 16 bits"
+        )
+    return values
 
 
 @remembered
@@ -115,11 +140,14 @@ def _check_pixels(width: int, height: int) -> None:
 def _in_colors(image: Image.Image, fit: Fit) -> Image.Image:
     if image.mode == "F":
         raise CrossbiasError("has floating-point pixels; save it with 8 or 16 bits")
-    if image.mode.startswith("I"):
-        values = np.asarray(image)
-        if values.min() < 0 or values.max() >= 2**16:
-            raise CrossbiasError("has pixels of more than 16 bits; save it with 8 or 16")
-        image = Image.fromarray((values >> 8).astype(np.uint8))
+    values = wide_values(image)
+    if values is not None:
+        if values.max() >= 2**fit.depth:
+            raise CrossbiasError(
+                f"has the value {values.max()}, which needs {int(values.max()).bit_length()} bits, "
+                f"but depth={fit.depth}; declare the bits of your images with depth="
+            )
+        image = Image.fromarray((values >> (fit.depth - 8)).astype(np.uint8))
     elif image.has_transparency_data:
         paper = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(paper, image.convert("RGBA"))
@@ -139,18 +167,23 @@ def _fitted(image: Image.Image, fit: Fit) -> Image.Image:
     return resized.crop((left, top, left + size, top + size))
 
 
-def _items(files: Sequence[Path], names: Sequence[str]) -> list[EncodedImage]:
-    """Files identified by path, size and time of modification, which reveal changes."""
+def file_items(
+    files: Sequence[Path], names: Sequence[str], *, present: bool = True
+) -> list[EncodedImage]:
+    """Files identified by path, size and time of modification, which reveal changes.
+
+    With ``present``, missing files are refused; otherwise each is refused when it is opened.
+    """
     items, reasons = [], {}
     for row, file in enumerate(files):
         try:
             status = os.stat(file)
+            state: tuple[int, ...] = (status.st_size, status.st_mtime_ns)
         except OSError as error:
-            reasons[row] = unreadable(error)
-        else:
-            identity = repr((os.path.abspath(file), status.st_size, status.st_mtime_ns))
-            items.append(EncodedImage(identity, names[row], partial(_opened, file)))
-    if reasons:
+            reasons[row], state = unreadable(error), ()
+        identity = repr((os.path.abspath(file), *state))
+        items.append(EncodedImage(identity, names[row], partial(_opened, file)))
+    if reasons and present:
         raise UnusableImages(reasons, names)
     return items
 

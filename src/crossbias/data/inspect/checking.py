@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,6 +27,7 @@ from crossbias.progress import Progress
 from crossbias.types import UNKNOWN
 
 _REPORT: Final = 256  # files between two reports of progress
+_DARK: Final = 15  # of 255: the largest value of 12 bits that are read as 16
 
 
 @dataclass
@@ -35,8 +37,8 @@ class DataCheck:
     sizes: dict[str, int] = field(default_factory=dict)  # samples of each split
     # Unusable files, and counts that differ from published ones, must be repaired.
     errors: list[str] = field(default_factory=list)
-    # A person should know of copies, missing labels, values that occur once, and classes of the
-    # training split without a conflicting sample.
+    # A person should know of copies, missing labels, values that occur once, dark images, an
+    # assumed depth, and classes of the training split without a conflicting sample.
     warnings: list[str] = field(default_factory=list)
     compared: int = 0  # published counts
 
@@ -71,6 +73,9 @@ def check_source(
         check.sizes[split] = len(labels)
         _check_labels(labels, check)
         _check_counts(labels, source.published(split), check)
+    if isinstance(source, TableSource):
+        check.warnings += source.notes
+        _check_depth(source, check)
     check.warnings += _copies(hashes)
     return check
 
@@ -117,30 +122,57 @@ def _decode_all(
     Returns the hash of each readable file by its name; errors say what is wrong with the others.
     """
     hashes: dict[str, str] = {}
-    broken = []
+    broken, dark = [], 0
     with ThreadPoolExecutor() as pool:
         found = pool.map(lambda entry: _decoded(entry[1], fit), files)
-        for number, ((name, _), (digest, problem)) in enumerate(zip(files, found, strict=True)):
-            if problem:
-                broken.append(f"{name} {problem}")
+        for number, ((name, _), (digest, brightest)) in enumerate(zip(files, found, strict=True)):
+            if isinstance(brightest, str):
+                broken.append(f"{name} {brightest}")
             else:
                 hashes[name] = digest
+                dark += brightest <= _DARK
             if number % _REPORT == 0:
                 progress.note(f"{split}: {number:,} of {len(files):,} files")
     check.errors += [f"{split}: {text}" for text in first_few(broken)]
+    if 2 * dark > len(files):
+        check.warnings.append(
+            f"{split}: {dark:,} of {len(files):,} images have no value above {_DARK} of 255; look "
+            f"at the contact sheet (crossbias data show), and save color images with 8 bits, not 16"
+        )
     return hashes
 
 
-def _decoded(file: Path, fit: Fit) -> tuple[str, str]:
-    """The hash of a file, or what is wrong with it; the other one is empty."""
+def _decoded(file: Path, fit: Fit) -> tuple[str, int | str]:
+    """The hash of a file and its brightest value, or what is wrong with it."""
     try:
         content = file.read_bytes()
-        decode(io.BytesIO(content), fit)
+        brightest = int(np.frombuffer(decode(io.BytesIO(content), fit), np.uint8).max())
     except OSError as error:
         return "", unreadable(error)
     except CrossbiasError as error:
         return "", str(error)
-    return hashlib.sha256(content).hexdigest(), ""
+    return hashlib.sha256(content).hexdigest(), brightest
+
+
+def _check_depth(source: TableSource, check: DataCheck) -> None:
+    """Warn where the bits of 16-bit images are assumed, or are more than the images use."""
+    try:
+        found = source.wide
+    except UnusableImages:
+        return  # these images are among the errors
+    if found.depth is None:
+        return
+    if source.depth is None:
+        check.warnings.append(
+            f"{found}; depth={found.depth} is assumed, so that {2**found.depth - 1:,} is white; "
+            f"declare the bits of your images with --set data.depth={found.depth}"
+        )
+    elif source.depth > found.depth:
+        check.warnings.append(
+            f"{found}, which needs {found.depth} bits; with depth={source.depth} the brightest "
+            f"pixel is {found.largest >> (source.depth - 8)} of 255; is it --set "
+            f"data.depth={found.depth}?"
+        )
 
 
 def _check_labels(data: BiasedDataset, check: DataCheck) -> None:
@@ -150,13 +182,13 @@ def _check_labels(data: BiasedDataset, check: DataCheck) -> None:
         counts = Counter(column.tolist())
         missing = counts.pop(UNKNOWN, 0)
         if missing:
-            check.warnings.append(f"{data.split}: {name} is unknown for {missing:,} samples")
+            check.warnings.append(
+                f"{data.split}: {name} is unknown for {missing:,} of {len(data):,} samples"
+            )
         once = [values[value] for value in sorted(counts) if counts[value] == 1]
         if once:
             listed = ", ".join(first_few(once))
-            check.warnings.append(
-                f"{data.split}: {len(once)} values of {name} occur once: {listed}"
-            )
+            check.warnings.append(f"{data.split}: values of {name} that occur once: {listed}")
     alone = without_conflicts(data) if data.split == "train" else []
     if alone:
         listed = ", ".join(first_few(alone))
@@ -196,6 +228,7 @@ def _copies(hashes: Mapping[str, Mapping[str, str]]) -> list[str]:
             if same:
                 examples = first_few([f"{one} = {two}" for one, two in same])
                 warnings.append(
-                    f"{len(same):,} samples of {other} are also in {split}: {'; '.join(examples)}"
+                    f"{len(same):,} of {len(entries):,} samples of {other} are also in {split}: "
+                    f"{'; '.join(examples)}"
                 )
     return warnings

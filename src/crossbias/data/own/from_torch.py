@@ -113,6 +113,11 @@ def _part(sample: Any, key: Key, number: int) -> Any:
 def _input(value: Any, number: int) -> Tensor:
     """An image as uint8 (C, H, W), or a vector."""
     if isinstance(value, Image.Image):
+        if value.mode[0] in "IF":  # Pillow's conversion would cut off everything above 255
+            raise CrossbiasError(
+                f"the image of sample {number} has more than 8 bits (mode {value.mode}); scale it "
+                f"to 8 bits in the data set"
+            )
         pixels = np.asarray(value if value.mode in ("L", "RGB") else value.convert("RGB"))
         return torch.from_numpy(np.atleast_3d(pixels).transpose(2, 0, 1).copy())
     row = torch.as_tensor(value)

@@ -1,22 +1,18 @@
 """``hf:PATH``: a Hugging Face data set on disk, saved or as Parquet files."""
 
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from torch import Tensor
-
 from crossbias.data.extras import check_installed
-from crossbias.data.images.decoding import read_items
 from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.memory_maps import cache_folder
 from crossbias.data.own.labels import SPLIT_COLUMN
 from crossbias.data.own.table import LabelTable
 from crossbias.data.own.table_files import as_text
-from crossbias.data.own.table_source import TableSource
+from crossbias.data.own.table_source import Bits, TableSource
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Count, Fraction
 
@@ -38,13 +34,15 @@ class HuggingFace(TableSource):
     path: str = ""
     target: str | None = None
     bias: str | None = None
-    attributes: tuple[str, ...] = ()
+    attributes: tuple[str, ...] | None = None
     split_by: str = SPLIT_COLUMN
+    group_by: str | None = None
     validation: Fraction = 0.1
     test: Fraction = 0.2
     size: Count = 224
     fit: Literal["crop", "squash"] = "crop"
     channels: Literal[1, 3] = 3
+    depth: Bits | None = None
 
     @cached_property
     def table(self) -> LabelTable:
@@ -60,21 +58,18 @@ class HuggingFace(TableSource):
         where = [f"{self.path} {split} row {row + 1}".replace("  ", " ") for split, row in places]
         return LabelTable(self.path, columns, where)
 
-    def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
-        """Read the images of some rows, from the cache."""
-        items = []
-        for number in rows:
-            split, row = self._places[number]
-            part = self._parts[split]
-            items.append(
-                EncodedImage(
-                    # The fingerprint changes whenever the data set changes.
-                    repr((part._fingerprint, row)),
-                    f"{self.table.where[number]}: the image",
-                    partial(_opened, part, self._image, row),
-                )
+    @cached_property
+    def items(self) -> list[EncodedImage]:
+        """The image of every row."""
+        return [
+            EncodedImage(
+                # The fingerprint changes whenever the data set changes.
+                repr((self._parts[split]._fingerprint, row)),
+                f"{where}: the image",
+                partial(_opened, self._parts[split], self._image, row),
             )
-        return read_items(items, self.fitted(), progress=self.progress)
+            for where, (split, row) in zip(self.table.where, self._places, strict=True)
+        ]
 
     @cached_property
     def _parts(self) -> dict[str, Any]:

@@ -7,14 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from torch import Tensor
-
-from crossbias.data.images.decoding import read_images
+from crossbias.data.images.decoding import file_items
+from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.images.files_inside import files_inside
 from crossbias.data.own.labels import SPLIT_COLUMN, SPLIT_NAMES
 from crossbias.data.own.table import LabelTable
 from crossbias.data.own.table_files import read_table
-from crossbias.data.own.table_source import TableSource
+from crossbias.data.own.table_source import Bits, TableSource
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Count, Fraction
 
@@ -31,17 +30,21 @@ class Folder(TableSource):
         path: The folder of the images.
         labels: A ``.csv``, ``.tsv`` or ``.parquet`` file, in the working folder or in ``path``.
         file: Column with the names of the images, relative to ``path``.
-        target: Column of the classes.
+        target: Column of the classes. Numbers are binned if limits are given: ``age:30,40``.
         bias: Column of the bias, where a value may be missing. Several columns, separated by
-            commas, are combined into one bias.
-        attributes: Further columns by which results are reported.
+            commas, are combined into one bias. Numbers are binned as in ``target``.
+        attributes: Further columns by which results are reported. The default is every column of
+            2 to 20 values that have five rows or more on average; ``()`` is none.
         split_by: Column of the splits, one of which is ``train``. Without such a column, splits
             are drawn with the seed of the data, with the same fractions in every group.
+        group_by: Column of what must stay in one split, such as the patient.
         validation: Fraction of the images in a drawn ``validation`` split.
         test: Fraction of the images in a drawn ``test`` split.
         size: Side of the images in pixels.
         fit: ``crop`` keeps the proportions and cuts out the middle square, ``squash`` distorts.
         channels: 3 for color, or 1 for gray.
+        depth: Number of bits that the values of 16-bit images use, such as 12. The default is
+            the smallest number that holds the largest value of all images.
     """
 
     name = "folder"
@@ -52,13 +55,15 @@ class Folder(TableSource):
     file: str = "file"
     target: str | None = None
     bias: str | None = None
-    attributes: tuple[str, ...] = ()
+    attributes: tuple[str, ...] | None = None
     split_by: str = SPLIT_COLUMN
+    group_by: str | None = None
     validation: Fraction = 0.1
     test: Fraction = 0.2
     size: Count = 224
     fit: Literal["crop", "squash"] = "crop"
     channels: Literal[1, 3] = 3
+    depth: Bits | None = None
 
     def __post_init__(self) -> None:
         if self.labels is None and self.target is None:
@@ -79,6 +84,11 @@ class Folder(TableSource):
                 )
         return table
 
+    @property
+    def apart(self) -> list[str]:
+        """Columns that are not about the images, which are attributes only if they are named."""
+        return [self.file, *super().apart]
+
     def files(
         self, split: str, *, root: Path | str | None = None, seed: int = 0
     ) -> Sequence[Path] | None:
@@ -88,16 +98,13 @@ class Folder(TableSource):
     @cached_property
     def all_files(self) -> list[Path]:
         """The image file of every row."""
-        return files_inside(Path(self.path), self.table.column(self.file), self.titles)
+        names, present = self.table.column(self.file), not self.judged_only
+        return files_inside(Path(self.path), names, self.titles, present=present)
 
-    def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
-        """Read the images of some rows, from the cache."""
-        return read_images(
-            [self.all_files[row] for row in rows],
-            self.fitted(),
-            names=[self.titles[row] for row in rows],
-            progress=self.progress,
-        )
+    @cached_property
+    def items(self) -> list[EncodedImage]:
+        """The image of every row, identified by path, size and time of modification."""
+        return file_items(self.all_files, self.titles, present=not self.judged_only)
 
     @cached_property
     def titles(self) -> list[str]:
@@ -121,7 +128,8 @@ class Folder(TableSource):
         """The table that a folder for each class amounts to."""
         found = [Path(name) for name in sorted(_files(self.path))]
         first = {file.parts[0] for file in found}
-        by_split = bool(first & {"train", "training"}) and first <= SPLIT_NAMES.keys()
+        trains = self.judged_only or bool(first & {"train", "training"})
+        by_split = trains and first <= SPLIT_NAMES.keys()
         names = (SPLIT_COLUMN, "class") if by_split else ("class",)
         for file in found:
             if len(file.parts) <= len(names):

@@ -2,7 +2,8 @@
 
 import logging
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +11,7 @@ import torch
 
 from crossbias.data.assignment import shuffled
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.own.columns import ChosenColumn, attribute_columns, chosen_columns
 from crossbias.data.own.table import EncodedColumn, LabelTable, is_missing
 from crossbias.errors import CrossbiasError
 from crossbias.formatting import first_few
@@ -34,23 +36,44 @@ class TableLabels:
     target: EncodedColumn
     attributes: dict[str, EncodedColumn]  # by name
     bias: str | None  # the attribute that is the bias, if any
+    columns: tuple[str, ...]  # the columns of the table that were read
 
     @classmethod
     def of(
-        cls, table: LabelTable, *, target: str, bias: str | None, attributes: Sequence[str]
+        cls,
+        table: LabelTable,
+        *,
+        target: str,
+        bias: str | None,
+        attributes: Sequence[str] | None,
+        apart: Iterable[str] = (),
+        judged_only: bool = False,
     ) -> "TableLabels":
-        """Read the labels from columns of a table.
+        """Read the labels from columns of a table, which may be binned.
 
         The bias may be several columns separated by commas; each of them is also an attribute.
+        Without ``attributes``, all columns of few values are attributes, except those ``apart``.
+        With ``judged_only``, target and bias may have fewer than two values.
         """
-        parts = [name.strip() for name in bias.split(",")] if bias else []
-        found = {name: table.encoded(name) for name in (*parts, *attributes)}
-        if bias:
-            bias = ",".join(parts)
-            found[bias] = _of_two(table.combined(parts), bias, table)
-        classes = _of_two(table.encoded(target), target, table)
-        _refuse_missing(table, target, (classes.numbers < 0).nonzero().flatten().tolist())
-        return cls(classes, found, bias or None)
+        least = 0 if judged_only else 2
+        classes, *others = chosen_columns(target, table) or [ChosenColumn(target)]
+        if others:
+            raise CrossbiasError(f"the target must be one column, got {target!r}")
+        parts = chosen_columns(bias or "", table)
+        if attributes is None:
+            used = {column.column for column in (classes, *parts)}
+            further = attribute_columns(table, apart={*apart, *used})
+        else:
+            further = chosen_columns(",".join(attributes), table)
+        found = {str(column): column.encoded(table) for column in (*parts, *further)}
+        bias = ",".join(map(str, parts))
+        if parts:
+            combined = EncodedColumn.combined([part.encoded(table) for part in parts])
+            found[bias] = _of_two(combined, bias, table, least)
+        encoded = _of_two(classes.encoded(table), target, table, least)
+        _refuse_missing(table, target, (encoded.numbers < 0).nonzero().flatten().tolist())
+        columns = tuple(dict.fromkeys(column.column for column in (classes, *parts, *further)))
+        return cls(encoded, found, bias or None, columns)
 
     def groups(self) -> list[tuple[int, int]]:
         """The (target, bias) pair of every row; without a bias it is ``UNKNOWN``."""
@@ -60,49 +83,98 @@ class TableLabels:
 
 
 def splits_of(
-    table: LabelTable, labels: TableLabels, *, column: str, fractions: dict[str, float], seed: int
+    table: LabelTable,
+    labels: TableLabels,
+    *,
+    column: str,
+    fractions: dict[str, float],
+    seed: int,
+    group_by: str | None = None,
+    judged_only: bool = False,
 ) -> list[str]:
-    """The split of every row: from a column if the table has it, else drawn by fraction."""
+    """The split of every row: from a column if the table has it, else drawn by fraction.
+
+    Rows with the same value of ``group_by`` are in the same split. Only with
+    ``judged_only`` may the column lack ``train``.
+    """
+    together = None if group_by is None else _units(table.column(group_by))
     if column not in table.columns and column in ("", SPLIT_COLUMN):
-        return split_by_fraction(labels.groups(), fractions, seed=seed)
+        return split_by_fraction(labels.groups(), fractions, seed=seed, together=together)
     cells = [SPLIT_NAMES.get(cell.lower(), cell) for cell in table.column(column)]
     _refuse_missing(table, column, [row for row, cell in enumerate(cells) if is_missing(cell)])
-    if "train" not in cells:
+    if "train" not in cells and not judged_only:
         raise CrossbiasError(
             f"{table.name}: {column} is never 'train'; it is {', '.join(sorted(set(cells))[:5])}; "
             f"name another column of splits, or none to have them drawn: split_by="
         )
+    if group_by is not None:
+        _refuse_torn(table, cells, group_by)
     return cells
 
 
 def split_by_fraction(
-    groups: Sequence[Hashable], fractions: Mapping[str, float], *, seed: int
+    groups: Sequence[Hashable],
+    fractions: Mapping[str, float],
+    *,
+    seed: int,
+    together: Sequence[Hashable] | None = None,
 ) -> list[str]:
     """A split for every sample; every split gets its fraction of every group, up to rounding.
 
     Samples are assigned group by group, each to the split that is furthest behind its fraction.
-    So groups of one or two samples do not all round to the same split.
+    So groups of one or two samples do not all round to the same split. Samples with the same value
+    in ``together`` are assigned at once, with the group that most of them have.
 
     >>> split_by_fraction("aaaabbbb", {"train": 0.75, "test": 0.25}, seed=0).count("test")
     2
     """
     if min(fractions.values()) < 0 or not math.isclose(sum(fractions.values()), 1):
         raise CrossbiasError(f"the fractions of the splits must sum to 1, got {dict(fractions)}")
-    members: dict[Hashable, list[int]] = {}
-    for row, group in enumerate(groups):
-        members.setdefault(group, []).append(row)
+    units = list(_rows_by(range(len(groups)) if together is None else together).values())
+    usual = [Counter(groups[row] for row in rows).most_common(1)[0][0] for rows in units]
     generator = generator_for(seed, "splits")
-    order = [
-        row for rows in members.values() for row in shuffled(torch.tensor(rows), generator).tolist()
-    ]
+    order = []
+    for members in _rows_by(usual).values():
+        drawn = shuffled(torch.tensor(members), generator).tolist()
+        order += sorted(drawn, key=lambda unit: -len(units[unit]))  # small ones even out the rest
     found = [""] * len(groups)
     behind = dict.fromkeys(fractions, 0.0)
-    for row in order:
+    for unit in order:
         for split, fraction in fractions.items():
-            behind[split] += fraction
-        found[row] = max(behind, key=lambda split: behind[split])
-        behind[found[row]] -= 1
+            behind[split] += fraction * len(units[unit])
+        chosen = max(behind, key=lambda split: behind[split])
+        behind[chosen] -= len(units[unit])
+        for row in units[unit]:
+            found[row] = chosen
     return found
+
+
+def _rows_by(values: Sequence[Hashable]) -> dict[Hashable, list[int]]:
+    """The rows that have each value."""
+    rows: dict[Hashable, list[int]] = {}
+    for row, value in enumerate(values):
+        rows.setdefault(value, []).append(row)
+    return rows
+
+
+def _units(cells: Sequence[str]) -> list[Hashable]:
+    """Values by which rows stay together; a row without a value is on its own."""
+    return [row if is_missing(cell) else cell for row, cell in enumerate(cells)]
+
+
+def _refuse_torn(table: LabelTable, splits: Sequence[str], group_by: str) -> None:
+    """Refuse values of ``group_by`` that training or validation shares with another split."""
+    torn = []
+    for value, rows in _rows_by(_units(table.column(group_by))).items():
+        first = {splits[row]: table.where[row] for row in reversed(rows)}
+        if len(first) > 1 and first.keys() & {"train", "validation"}:
+            places = " and ".join(f"{split} ({where})" for split, where in first.items())
+            torn.append(f"{value} in {places}")
+    if torn:
+        raise CrossbiasError(
+            f"{len(torn):,} values of {group_by} are in several splits: "
+            f"{'; '.join(first_few(torn))}; correct the column of splits, or leave out group_by"
+        )
 
 
 def without_conflicts(data: BiasedDataset) -> list[str]:
@@ -126,11 +198,12 @@ def report_missing_conflicts(data: BiasedDataset) -> None:
         )  # fmt: skip
 
 
-def _of_two(encoded: EncodedColumn, name: str, table: LabelTable) -> EncodedColumn:
-    if len(encoded.values) < 2:
+def _of_two(encoded: EncodedColumn, name: str, table: LabelTable, least: int) -> EncodedColumn:
+    present = [encoded.values[at] for at in sorted({*encoded.numbers.tolist()}) if at >= 0]
+    if len(present) < least:
         raise CrossbiasError(
-            f"{table.name}: {name} has {len(encoded.values)} value"
-            f"{'s' if not encoded.values else f', {encoded.values[0]!r},'} and needs two or more; "
+            f"{table.name}: {name} has {len(present)} value"
+            f"{'s' if not present else f', {present[0]!r},'} and needs two or more; "
             f"name another column, or write the value of the other rows too"
         )
     return encoded

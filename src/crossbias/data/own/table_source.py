@@ -4,16 +4,22 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit
+from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit, read_items
+from crossbias.data.images.depth import WideImages, wide_images
+from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.own.labels import TableLabels, report_missing_conflicts, splits_of
+from crossbias.data.own.spelling import alone_note, spelling_note
 from crossbias.data.own.table import LabelTable
 from crossbias.data.source import Source, once
 from crossbias.errors import CrossbiasError
+from crossbias.parameters import Interval
+
+Bits = Annotated[int, Interval(8, 16)]
 
 
 class TableSource(Source):
@@ -28,22 +34,29 @@ class TableSource(Source):
     path: str
     target: str | None
     bias: str | None
-    attributes: tuple[str, ...]
+    attributes: tuple[str, ...] | None
     split_by: str
+    group_by: str | None
     validation: float
     test: float
     size: int
     fit: Literal["crop", "squash"]
     channels: Literal[1, 3]
+    depth: int | None
 
     @cached_property
     @abstractmethod
     def table(self) -> LabelTable:
         """All rows of all splits."""
 
+    @cached_property
     @abstractmethod
+    def items(self) -> list[EncodedImage]:
+        """The image of every row of the table, not decoded."""
+
     def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
-        """Read the images of some rows of the table; also return their digest."""
+        """Read the images of some rows from the cache; also return their digest."""
+        return read_items([self.items[row] for row in rows], self.fitted(), progress=self.progress)
 
     @property
     def title(self) -> str:
@@ -61,9 +74,14 @@ class TableSource(Source):
         """The keywords of the constructor, without the path, which is part of the name."""
         return {name: value for name, value in super().options().items() if name != "path"}
 
+    def recorded(self) -> dict[str, Any]:
+        """The options with the depth in use: other images are later read as these are."""
+        return self.options() | {"depth": self.used_depth}
+
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Read one split; the data is at ``path``, so ``root`` is not used."""
         rows = self.rows(split, seed=seed)
+        self._tell()
         data = self.assembled(split, rows, *self.images(rows))
         if split == "train" and data.bias:
             report_missing_conflicts(data)
@@ -92,7 +110,23 @@ class TableSource(Source):
 
     def fitted(self) -> Fit:
         """How the images become pixels."""
-        return Fit(self.size, self.fit, self.channels)
+        return Fit(self.size, self.fit, self.channels, self.used_depth or 16)
+
+    @cached_property
+    def used_depth(self) -> int | None:
+        """The declared bits of 16-bit images, else those they use; None where there are none."""
+        if self.depth is not None:
+            return self.depth
+        if found := self.wide.depth:
+            self.progress.note(
+                f"{self.wide}; they are read as {found} bits (--set data.depth={found})"
+            )
+        return found
+
+    @cached_property
+    def wide(self) -> WideImages:
+        """The 16-bit images of all splits."""
+        return wide_images(self.items, progress=self.progress)
 
     @cached_property
     def _labels(self) -> TableLabels:
@@ -102,14 +136,37 @@ class TableSource(Source):
                 f"in Python; the columns of {self.table.name} are: {', '.join(self.table.columns)}"
             )
         return TableLabels.of(
-            self.table, target=self.target, bias=self.bias, attributes=self.attributes
+            self.table,
+            target=self.target,
+            bias=self.bias,
+            attributes=self.attributes,
+            apart=self.apart,
+            judged_only=self.judged_only,
         )
+
+    @property
+    def apart(self) -> list[str]:
+        """Columns that are not about the images, which are attributes only if they are named."""
+        return [self.split_by, *([] if self.group_by is None else [self.group_by])]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know about the table and how it was read."""
+        found = [self.table.note, spelling_note(self.table, self._labels.columns)]
+        if self.group_by is not None:
+            found.append(alone_note(self.table, self.group_by))
+        return [note for note in found if note]
+
+    @once
+    def _tell(self) -> None:
+        for note in self.notes:
+            self.progress.note(note)
 
     @once
     def _splits(self, seed: int) -> list[str]:
         """The split of every row of the table."""
         train = 1 - self.validation - self.test
-        if train <= 0:
+        if train <= 0 and not self.judged_only:
             raise CrossbiasError(
                 f"validation ({self.validation:g}) and test ({self.test:g}) leave nothing of "
                 f"{self.title} for training; their sum must be below 1"
@@ -117,5 +174,11 @@ class TableSource(Source):
         made = {"train": train, "validation": self.validation, "test": self.test}
         fractions = {name: fraction for name, fraction in made.items() if fraction}
         return splits_of(
-            self.table, self._labels, column=self.split_by, fractions=fractions, seed=seed
+            self.table,
+            self._labels,
+            column=self.split_by,
+            fractions=fractions,
+            seed=seed,
+            group_by=self.group_by,
+            judged_only=self.judged_only,
         )

@@ -1,0 +1,67 @@
+"""How many bits the values of 16-bit images use: one number for a whole data set.
+
+Cameras and scanners often store values of 10, 12 or 14 bits in files of 16. Read as 16 bits, such
+images are nearly black.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from crossbias.data.images.decoding import open_image, wide_values
+from crossbias.data.images.encoded_images import EncodedImage
+from crossbias.data.memory_maps import cache_folder
+from crossbias.errors import CrossbiasError
+from crossbias.progress import Progress
+from crossbias.runs.files import read_json, write_json
+
+
+class WideImages(NamedTuple):
+    """The gray images of a data set that are stored with 16 bits."""
+
+    images: int  # their number
+    largest: int  # their largest value
+
+    @property
+    def depth(self) -> int | None:
+        """The smallest number of bits from 8 to 16 that holds all values; None without images."""
+        return max(8, self.largest.bit_length()) if self.images else None
+
+    def __str__(self) -> str:
+        return f"{self.images:,} images have 16 bits, and their largest value is {self.largest:,}"
+
+
+def wide_images(
+    items: Sequence[EncodedImage], *, cache: Path | None = None, progress: Progress | None = None
+) -> WideImages:
+    """Find the 16-bit images among all images of a data set, and their largest value.
+
+    The result is kept in the cache, so the files are opened again only if one of them changed.
+    """
+    key = hashlib.sha256(repr([item.identity for item in items]).encode()).hexdigest()[:32]
+    path = cache_folder(cache) / "wide" / f"{key}.json"
+    with suppress(CrossbiasError, TypeError):  # not there, damaged, or of another version
+        return WideImages(**read_json(path))
+    found = WideImages(0, 0)
+    with ThreadPoolExecutor() as pool:
+        for value in pool.map(_largest, items):
+            if value is not None:
+                if progress is not None and not found.images:
+                    progress.note("there are 16-bit images; finding their largest value, once")
+                found = WideImages(found.images + 1, max(found.largest, value))
+    with suppress(CrossbiasError, OSError):  # whoever decodes the images reports a full disk
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, found._asdict())
+    return found
+
+
+def _largest(item: EncodedImage) -> int | None:
+    """The largest value of a 16-bit image; None for others, and for those that are unusable."""
+    # Decoding comes later and names everything that is unusable.
+    with suppress(Exception), item.open() as file, open_image(file) as image:
+        values = wide_values(image)
+        return None if values is None else int(values.max())
+    return None

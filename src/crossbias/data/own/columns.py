@@ -1,0 +1,81 @@
+"""Columns as a person names them: ``hospital``, ``hospital,sex``, or binned as ``age:30,40``."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from crossbias.data.own.table import EncodedColumn, LabelTable, is_missing, number_in
+from crossbias.errors import CrossbiasError
+
+MOST_VALUES = 20
+"""A column with more values is not an attribute unless it is named."""
+
+_ROWS_EACH = 5  # rows that a value must have on average; an identifier has one
+
+
+class ChosenColumn(NamedTuple):
+    """A column, and the limits between its bins if its numbers are binned."""
+
+    column: str
+    limits: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        return ":".join([self.column, *([",".join(map(str, self.limits))] if self.limits else [])])
+
+    def encoded(self, table: LabelTable) -> EncodedColumn:
+        """The column as numbers."""
+        if self.limits:
+            return table.binned(self.column, self.limits)
+        return table.encoded(self.column)
+
+
+def chosen_columns(text: str, table: LabelTable) -> list[ChosenColumn]:
+    """The columns in a text: names separated by commas, each with the limits of its bins.
+
+    >>> table = LabelTable("labels.csv", {"age": [], "sex": []}, [])
+    >>> [str(column) for column in chosen_columns("age:30,40,sex", table)]
+    ['age:30,40', 'sex']
+    """
+    if text in table.columns:  # a name may have commas and colons in it
+        return [ChosenColumn(text)]
+    found: list[ChosenColumn] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        limit = None if part in table.columns else number_in(part)
+        if limit is not None and found and found[-1].limits:
+            found[-1] = found[-1]._replace(limits=(*found[-1].limits, limit))
+        elif part in table.columns or ":" not in part:
+            found.append(ChosenColumn(part))
+        else:
+            column, _, first = part.rpartition(":")
+            found.append(ChosenColumn(column, (_limit(column, first),)))
+    for chosen in found:
+        if any(low >= high for low, high in pairwise(chosen.limits)):
+            raise CrossbiasError(f"the limits of {chosen} must increase, as in age:30,40")
+    return found
+
+
+def attribute_columns(table: LabelTable, *, apart: Iterable[str]) -> list[ChosenColumn]:
+    """The columns of few values, except those that are ``apart``: results are reported by them."""
+    apart = set(apart)
+    return [
+        ChosenColumn(name)
+        for name, cells in table.columns.items()
+        if name not in apart and _has_few_values(cells)
+    ]
+
+
+def _has_few_values(cells: Sequence[str]) -> bool:
+    known = [cell for cell in cells if not is_missing(cell)]
+    values = set(known)
+    mixed = len({number_in(value) is None for value in values}) > 1
+    return not mixed and 2 <= len(values) <= min(MOST_VALUES, len(known) // _ROWS_EACH)
+
+
+def _limit(column: str, text: str) -> float:
+    limit = number_in(text)
+    if limit is None:
+        raise CrossbiasError(
+            f"{text!r} is not a number to bin {column} by; write COLUMN:LIMIT,LIMIT, "
+            f"as in age:30,40"
+        )
+    return limit
