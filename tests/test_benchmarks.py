@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from benchmarks import coverage
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py"))
@@ -19,3 +20,13 @@ def test_a_program_can_be_imported(name, monkeypatch):
 @pytest.mark.parametrize("path", sorted((ROOT / "benchmarks" / "results").glob("*.json")), ids=str)
 def test_a_result_is_of_a_program_that_exists(path):
     assert json.loads(path.read_text())["benchmark"] in PROGRAMS
+
+
+def test_the_page_of_coverage_is_generated_and_no_interval_falls_below_92_percent() -> None:
+    found = json.loads((ROOT / "benchmarks/results/coverage-cpu.json").read_text())["found"]
+    page = (ROOT / coverage.PAGE).read_text()
+    assert page == coverage.page(found["rows"], found["splits"])
+    for row in found["rows"]:
+        assert row["coverage"] >= 0.92 or row["interval"].startswith("(not used)"), row
+    simulated = {(case.interval, case.setting) for case in coverage.cases()}
+    assert simulated <= {(row["interval"], row["setting"]) for row in found["rows"]}

@@ -121,6 +121,59 @@ def test_other_samples_under_the_same_hash_are_refused(write_run: WriteRun) -> N
         compare(folders)
 
 
+def test_another_association_in_training_gives_aligned_another_meaning(write_run: WriteRun) -> None:
+    folders = [write_run("a"), write_run("b", **END)]
+    metrics = read_json(folders[1] / "metrics.json")
+    rows = metrics["test"]["aligned_groups"]
+    metrics["test"]["aligned_groups"] = [rows[1], rows[0], *rows[2:]]
+    write_json(folders[1] / "metrics.json", metrics)
+    with pytest.raises(CrossbiasError) as caught:
+        compare(folders)
+    assert "aligned groups, those that go together in training: (circle, red), (square, gr" in str(
+        caught.value
+    )
+    assert "and (circle, green), (square, red), (star, blue)" in str(caught.value)
+
+
+def test_seeds_of_different_versions_are_noted(write_run: WriteRun) -> None:
+    first = write_run("a")
+    versions = changed(write_run("b", seed=1), lambda config: config.update(commit="abc"))
+    notes = " ".join(compare([first, versions]).notes)
+    assert "differ in more than method and seed: the version of crossbias." in notes
+    other = write_run("c", seed=2)
+    torch_ = changed(other, lambda config: config["environment"].update(torch="2.6.0"))
+    assert "the version of torch" in " ".join(compare([first, torch_]).notes)
+    assert not compare([first, write_run("d", seed=3)]).notes
+
+
+def test_a_model_chosen_by_validation_is_not_judged_there_without_a_word(
+    write_run: WriteRun,
+) -> None:
+    chosen = write_run("a", selection="validation-accuracy")
+    assert "too high" in " ".join(compare([chosen], split="validation").notes)
+    assert not compare([chosen]).notes
+    assert not compare([write_run("b")], split="validation").notes
+
+
+def test_trainings_that_agree_have_an_interval_over_samples(write_run: WriteRun) -> None:
+    found = compare([write_run(f"s{seed}", seed=seed) for seed in range(3)])
+    number = found.rows[0].numbers["conflicting"]
+    assert number is not None
+    assert number.deviation == pytest.approx(0, abs=1e-12)
+    own = found.rows[0].metrics[0].conflicting
+    assert (number.low, number.high) == pytest.approx((own.low, own.high))
+
+
+def test_the_worst_group_over_seeds_is_also_over_samples(write_run: WriteRun) -> None:
+    rates = (0.20, 0.21, 0.20)
+    runs = [write_run(f"s{s}", seed=s, conflicting=r, each=100) for s, r in enumerate(rates)]
+    (row,) = compare(runs).rows
+    number = row.numbers["worst_group"]
+    assert number is not None
+    lows, highs = zip(*(each.worst_group.accuracy[1:3] for each in row.metrics), strict=True)
+    assert (number.low, number.high) == pytest.approx((np.mean(lows), np.mean(highs)))
+
+
 def test_missing_predictions_are_named(write_run: WriteRun) -> None:
     folder = write_run("a")
     splits = load_predictions(folder / "predictions.npz")
@@ -289,6 +342,12 @@ def test_the_legend_says_what_the_numbers_are(write_run: WriteRun) -> None:
     assert "over test samples" in words
     assert "McNemar" in words
     assert "9 of 9 groups have fewer than 12 samples" in words
+    assert "about these two trained models, not about the methods" in words
+    methods = [write_run(f"{name}{seed}", seed=seed, **kind)
+               for name, kind in (("e", {}), ("f", END)) for seed in (0, 1)]  # fmt: skip
+    words = " ".join(legend(compare(methods)))
+    assert "other trainings and other test samples" in words
+    assert "two trained models" not in words
     several = compare([write_run("c"), write_run("d", seed=1)])
     assert "Student's" in " ".join(legend(several))
     assert len(grids_of(several)) == 1

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, bootstrap, ttest_1samp
+from scipy.stats import binomtest, bootstrap, ttest_1samp, ttest_ind
 
 from crossbias.errors import CrossbiasError
 from crossbias.verify import (
@@ -56,14 +56,15 @@ def paired_answers(draw: np.random.Generator) -> tuple[torch.Tensor, torch.Tenso
     first = hard < np.where(cell == 0, 0.9, 0.4)
     second = hard < np.where(cell == 0, 0.9, 0.7)
     flipped = draw.random(360) < 0.05
-    columns = (first ^ flipped, second, cell)
-    return tuple(torch.from_numpy(each.astype(np.int64)) for each in columns)
+    answers = (torch.from_numpy((first ^ flipped)[None]), torch.from_numpy(second[None]))
+    return *answers, torch.from_numpy(cell)
 
 
-def test_paired_difference_agrees_with_scipy() -> None:
+def test_the_difference_of_two_models_agrees_with_the_bootstrap() -> None:
     first, second, cell = paired_answers(np.random.default_rng(3))
     found = paired_difference(first, second, cell=cell, weights=torch.tensor([0.5, 0.5]))
-    parts = [(second - first)[cell == number].double().numpy() for number in (0, 1)]
+    difference = second[0].double() - first[0].double()
+    parts = [difference[cell == number].numpy() for number in (0, 1)]
 
     def mean_of_means(*groups: np.ndarray, axis: int) -> np.ndarray:
         return np.mean([group.mean(axis=axis) for group in groups], axis=0)
@@ -81,13 +82,48 @@ def test_pairing_is_narrower_than_comparing_two_intervals() -> None:
     weights = torch.tensor([0.5, 0.5])
     paired = paired_difference(first, second, cell=cell, weights=weights)
     order = torch.from_numpy(np.random.default_rng(0).permutation(300))
-    shuffled = torch.cat([second[:300][order], second[300:]])
+    shuffled = torch.cat([second[:, :300][:, order], second[:, 300:]], 1)
     broken = paired_difference(first, shuffled, cell=cell, weights=weights)
     assert broken.value == pytest.approx(paired.value)
     assert paired.high - paired.low < broken.high - broken.low
 
 
-def test_paired_difference_covers_the_truth() -> None:
+def test_many_samples_leave_the_interval_of_welch() -> None:
+    """With samples without end, what is left is the t interval of two groups of trainings."""
+    draw = np.random.default_rng(0)
+    shares = draw.normal(0.8, 0.02, (2, 4))
+    runs = [torch.arange(1_000_000) < torch.from_numpy(part)[:, None] * 1e6 for part in shares]
+    found = paired_difference(*runs, cell=torch.zeros(1_000_000).long(), weights=torch.ones(1))
+    expected = ttest_ind(shares[1], shares[0], equal_var=False).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=0.01)
+
+
+def trainings(
+    draw: np.random.Generator, sizes: list[int], runs: int, deviation: float
+) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Two methods that are equal in the mean; their trainings differ by this much in accuracy."""
+    cell = np.repeat(np.arange(len(sizes)), sizes)
+    shape = (2, runs, len(cell))
+    difficulty = 0.8 * draw.normal(size=len(cell)) + 0.6 * draw.normal(size=shape)
+    shift = draw.normal(0, deviation / 0.28, (2, runs, 1))  # .28: density where 80% are right
+    return list(torch.from_numpy(difficulty < 0.84 + shift)), torch.from_numpy(cell)
+
+
+@pytest.mark.parametrize("runs", [2, 3, 5])
+@pytest.mark.parametrize("sizes", [[1000], [200, 200, 10, 10, 5]], ids=["one cell", "small cells"])
+def test_equal_methods_are_called_different_as_rarely_as_it_says(
+    runs: int, sizes: list[int]
+) -> None:
+    draw, trials, wrong = np.random.default_rng(0), 200, 0
+    weights = torch.full((len(sizes),), 1 / len(sizes))
+    for _ in range(trials):
+        answers, cell = trainings(draw, sizes, runs, 0.015)
+        found = paired_difference(*answers, cell=cell, weights=weights)
+        wrong += not found.low <= 0 <= found.high
+    assert wrong <= 0.1 * trials  # 5%, and three standard errors of 200 trials
+
+
+def test_the_difference_of_two_models_covers_the_truth() -> None:
     """First is right on .9 and .4 before 5% of its answers flip, second on .9 and .7."""
     draw, trials, covered = np.random.default_rng(0), 200, 0
     truth = np.mean([0.9 - (0.9 * 0.95 + 0.1 * 0.05), 0.7 - (0.4 * 0.95 + 0.6 * 0.05)])
@@ -100,21 +136,31 @@ def test_paired_difference_covers_the_truth() -> None:
 
 def test_a_difference_of_means_over_seeds_is_the_mean_of_the_differences() -> None:
     draw = np.random.default_rng(0)
-    runs = torch.from_numpy(draw.random((4, 100)) < 0.7).double()
+    runs = torch.from_numpy(draw.random((4, 100)) < 0.7)
     cell = torch.arange(100) % 3
     weights = torch.tensor([0.2, 0.3, 0.5])
     pairs = [
-        paired_difference(a, b, cell=cell, weights=weights) for a in runs[:2] for b in runs[2:]
+        paired_difference(a[None], b[None], cell=cell, weights=weights)
+        for a in runs[:2]
+        for b in runs[2:]
     ]
-    both = paired_difference(runs[:2].mean(0), runs[2:].mean(0), cell=cell, weights=weights)
+    both = paired_difference(runs[:2], runs[2:], cell=cell, weights=weights)
     assert both.value == pytest.approx(np.mean([pair.value for pair in pairs]))
 
 
+def test_models_that_agree_on_few_samples_are_not_known_to_be_equal() -> None:
+    right = torch.ones(1, 5) > 0
+    found = paired_difference(right, right, cell=torch.zeros(5).long(), weights=torch.ones(1))
+    assert found.value == 0
+    assert found.low < -0.2
+    assert found.high > 0.2
+
+
 def test_cells_without_weight_or_samples_count_nothing() -> None:
-    first, second = torch.tensor([0, 0, 1]), torch.tensor([1, 1, 0])
+    first, second = torch.tensor([[0, 0, 1]]) > 0, torch.tensor([[1, 1, 0]]) > 0
     cell = torch.tensor([0, 0, 2])
     found = paired_difference(first, second, cell=cell, weights=torch.tensor([1.0, 0.0, 0.0]))
-    assert found == (1.0, 1.0, 1.0, 2)
+    assert (found.value, found.high, found.n) == (1.0, 1.0, 2)
     nothing = paired_difference(first, second, cell=cell, weights=torch.tensor([0.0, 1.0, 0.0]))
     assert nothing is NO_SAMPLES
 

@@ -7,7 +7,7 @@ from sklearn.calibration import calibration_curve
 from torch import Tensor
 
 from crossbias.types import UNKNOWN
-from crossbias.verify import NO_SAMPLES, calibration_by_group, calibration_error
+from crossbias.verify import NO_SAMPLES, calibration_by_bias, calibration_error
 
 BINS = 15
 
@@ -59,18 +59,27 @@ def test_few_samples_say_nothing_and_none_are_none() -> None:
     assert calibration_error(torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64)) is NO_SAMPLES
 
 
-def test_each_group_is_judged_by_itself() -> None:
+def test_each_bias_value_is_judged_by_itself() -> None:
     probabilities, targets = answers_of(300, np.random.default_rng(0))
     biases = torch.arange(300) % 4 - 1  # UNKNOWN, 0, 1, 2
-    table = calibration_by_group(probabilities, targets, biases, num_classes=2, num_biases=4)
-    assert len(table) == 2
-    for row, errors in enumerate(table):
-        assert len(errors) == 4
-        for column, error in enumerate(errors):
-            rows = (targets == row) & (biases == column)
-            assert error == calibration_error(probabilities[rows], targets[rows])
-    assert table[0][3] is table[1][3] is NO_SAMPLES
-    assert sum(error.n for row in table for error in row) == int((biases != UNKNOWN).sum())
+    errors = calibration_by_bias(probabilities, targets, biases, 4)
+    for value, error in enumerate(errors[:3]):
+        rows = biases == value
+        assert error == calibration_error(probabilities[rows], targets[rows])
+    assert errors[3] is NO_SAMPLES
+    assert sum(error.n for error in errors) == int((biases != UNKNOWN).sum())
+
+
+def test_true_probabilities_are_calibrated_although_a_class_is_rare() -> None:
+    """One sample in ten is positive, and the model knows how likely each is to be."""
+    draw = np.random.default_rng(0)
+    positive = draw.beta(0.5, 4.5, 4000)
+    probabilities = torch.from_numpy(np.stack([1 - positive, positive], 1))
+    targets = torch.from_numpy((draw.random(4000) < positive).astype(np.int64))
+    biases = torch.from_numpy(draw.integers(0, 2, 4000))
+    assert all(error.low == 0 for error in calibration_by_bias(probabilities, targets, biases, 2))
+    rare = targets == 1
+    assert calibration_error(probabilities[rare], targets[rare]).low > 0.2  # why not by class
 
 
 def test_the_same_answers_give_the_same_interval_and_no_global_state_moves() -> None:

@@ -165,10 +165,10 @@ def test_probabilities_give_calibration_and_plain_answers_do_not() -> None:
         assert metrics.overall == wilson(3, 4)
         assert metrics.calibration is not None
         assert metrics.calibration.value == pytest.approx(0.05, abs=2e-3)
-        assert len(metrics.group_calibration) == 2
+        assert len(metrics.bias_calibration) == 1
     plain = verify(prediction=["cat", "cat", "dog", "dog"], **given)
     assert plain.calibration is None
-    assert plain.group_calibration == ()
+    assert plain.bias_calibration == ()
     assert plain.groups == metrics.groups
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, bootstrap, norm
 
-from crossbias.verify import NO_SAMPLES, Estimate, mean_of_groups, wilson
+from crossbias.verify import NO_SAMPLES, Estimate, lowest_of, mean_of_groups, wilson
 
 proportions = st.integers(1, 3000).flatmap(
     lambda total: st.tuples(st.integers(0, total), st.just(total))
@@ -169,3 +169,32 @@ def test_mean_of_groups_agrees_with_a_stratified_bootstrap_on_large_cells() -> N
     assert mean.low == pytest.approx(reference.low, abs=5e-4)
     assert mean.high == pytest.approx(reference.high, abs=5e-4)
     assert mean.high - mean.low == pytest.approx(reference.high - reference.low, rel=0.06)
+
+
+def test_the_lowest_of_one_proportion_has_the_exact_interval() -> None:
+    exact = binomtest(8, 10).proportion_ci(0.95, method="exact")
+    assert lowest_of([8, 0], [10, 0]) == pytest.approx((0.8, exact.low, exact.high, 10))
+    assert lowest_of([0, 0], [0, 0]) is NO_SAMPLES
+    assert lowest_of([5], [5])[1:] == pytest.approx((0.025 ** (1 / 5), 1.0, 5))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "truths"),
+    [
+        ([30] * 100, [0.8] * 100),
+        ([200] * 10 + [8] * 30, [0.95] * 10 + [0.7] * 30),
+        ([500, 500, 20, 20], [0.95, 0.95, 0.5, 0.6]),
+    ],
+    ids=["100 equal groups", "small groups", "four groups"],
+)
+def test_the_interval_of_the_lowest_holds_the_lowest_truth(sizes, truths) -> None:
+    """The accuracy of the group picked for being lowest is far too low by itself."""
+    draw, trials, covered, alone = np.random.default_rng(0), 300, 0, 0
+    for _ in range(trials):
+        correct = draw.binomial(sizes, truths).tolist()
+        found = lowest_of(correct, sizes)
+        covered += found.low <= min(truths) <= found.high
+        own = wilson(round(found.value * found.n), found.n)
+        alone += own.low <= min(truths) <= own.high
+    assert covered >= 0.94 * trials
+    assert alone < covered

@@ -1,6 +1,5 @@
 """The summary of a report: a few sentences computed from the comparison, with their uncertainty."""
 
-import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -16,7 +15,7 @@ from crossbias.report.training_data import (
     names_alignment,
     training_groups,
 )
-from crossbias.runs.compare import Comparison, share_right
+from crossbias.runs.compare import Comparison, right_answers
 from crossbias.runs.read import FinishedRun
 from crossbias.runs.rows import Number, Row
 from crossbias.types import UNKNOWN
@@ -120,16 +119,24 @@ def _standing(row: Row, metric: str) -> Standing:
 
 
 def gap_of(row: Row) -> Estimate:
-    """How much higher a row's accuracy is on aligned than on conflicting samples.
+    """How much higher a row's accuracy is on aligned than on conflicting samples of a class.
 
-    The interval is over test samples, as that of a gain.
+    The mean over classes, each counting by its conflicting samples. Without regard to classes, a
+    model that finds one class hard would seem to follow a bias that is more often aligned in the
+    others (Simpson's paradox). Classes that lack one of the two kinds are left out. The interval is
+    that of a gain.
     """
     judged, table = row.runs[0].judged, torch.tensor(row.metrics[0].aligned_groups)
-    bias = judged.attribute(row.runs[0].bias)
-    # Aligned samples are in cell 0, conflicting ones in 1, those of unknown bias in 2.
-    cell = torch.where(bias == UNKNOWN, 2, 1 - table[judged.target, bias].long())
-    right = share_right(row)
-    weights = torch.tensor([1.0, -1.0, 0.0])
+    bias, classes = judged.attribute(row.runs[0].bias), len(table)
+    # Aligned samples of each class, then conflicting ones, then all of unknown bias.
+    kind = 1 - table[judged.target, bias].long()
+    cell = torch.where(bias == UNKNOWN, 2 * classes, judged.target + classes * kind)
+    sizes = torch.bincount(cell, minlength=2 * classes + 1)
+    aligned, conflicting = sizes[:classes], sizes[classes : 2 * classes]
+    share = conflicting.double() * (aligned > 0)
+    share = share / share.sum().clamp(min=1)
+    weights = torch.cat([share, -share, torch.zeros(1)])
+    right = right_answers(row)
     return paired_difference(torch.zeros_like(right), right, cell=cell, weights=weights)
 
 
@@ -144,7 +151,7 @@ def _shortcut_sentence(plain: Standing | None, bias: str) -> Markup:
             "In every test sample, {} and class conflict; plain training is right on {} of them."
         ).format(bias, _mean(plain.row, plain.score)) + _worst_sentence(plain.row)
     gap = gap_of(plain.row)
-    shortcut = gap.low > 0
+    shortcut = bool(gap.n) and gap.low > 0
     sentence = Markup(
         "Plain training {}: it is right on {} of the test samples whose {} matches their class, "
         "{} {} of those where the two conflict."
@@ -155,8 +162,13 @@ def _shortcut_sentence(plain: Standing | None, bias: str) -> Markup:
         "but on only" if shortcut else "and on",
         _strong(plain.score),
     )
-    unclear = f" The difference of {_points(gap)} may be chance."
-    return sentence + (unclear if gap.low <= 0 < gap.value else "") + _worst_sentence(plain.row)
+    unclear = (
+        f" Within a class, the difference is {_points(gap)}, which may be chance."
+        if gap.n
+        else " No class has samples of both kinds, so the difference may be one between classes."
+    )
+    differs = aligned.value > plain.score.value
+    return sentence + (unclear if differs and not shortcut else "") + _worst_sentence(plain.row)
 
 
 def _worst_sentence(row: Row) -> Markup:
@@ -220,20 +232,9 @@ def _gain_sentence(comparison: Comparison, plain: Standing, best: Standing, metr
             f" That is not clearly more than {against}: on the same samples, the gain is "
             f"{_points(gain)}."
         )
-    start = "That is" if _clear_over_seeds(plain, best) else "For these trained models, that is"
+    several_seeds = bool(plain.row.runs[1:] and best.row.runs[1:])  # of both, see paired_difference
+    start = "That is" if several_seeds else "For these trained models, that is"
     return f" {start} clearly more than {against}: {_points(gain)}."
-
-
-def _clear_over_seeds(plain: Standing, best: Standing) -> bool:
-    """Whether other trainings can be expected to differ in the same direction.
-
-    The gain's interval is over test samples. This one is over seeds: the difference of two means
-    whose Student's t intervals are known (method of variance estimates recovery).
-    """
-    if not (plain.row.runs[1:] and best.row.runs[1:]):
-        return False
-    below, above = best.score.value - best.score.low, plain.score.high - plain.score.value
-    return best.score.value - plain.score.value > math.hypot(below, above)
 
 
 def _without_labels(

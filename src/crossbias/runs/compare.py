@@ -30,7 +30,8 @@ class Comparison:
         rows: One for each method and configuration, over its seeds.
         baseline: The row that the others are compared with: plain training, or else the first.
         gains: For each other row, how much higher each accuracy is than the baseline's on the
-            same test samples; with several seeds, the difference of their means.
+            same test samples. With several seeds of both, the interval is about the methods; with
+            one seed of either, about these trained models.
         tests: For each other row, McNemar's test where both rows are a single run.
         attribute: The attribute that tells aligned from conflicting; None without one.
         notes: What to know before reading the numbers.
@@ -154,6 +155,7 @@ def _check_comparable(first: FinishedRun, other: FinishedRun) -> None:
         "classes": lambda run: ", ".join(run.test.classes),
         "bias values": lambda run: ", ".join(run.test.biases),
         "content hash of the test split": lambda run: run.hash_of(run.split),
+        "aligned groups, those that go together in training": _aligned_pairs,
     }
     for name, fact in facts.items():
         if fact(first) != fact(other):
@@ -163,6 +165,12 @@ def _check_comparable(first: FinishedRun, other: FinishedRun) -> None:
             )
 
 
+def _aligned_pairs(run: FinishedRun) -> str:
+    """The aligned groups by name: another association in training gives words another meaning."""
+    pairs = zip(run.test.groups, sum(run.test.aligned_groups, ()), strict=False)
+    return ", ".join(f"({group.target}, {group.bias})" for group, aligned in pairs if aligned)
+
+
 def differences(runs: Sequence[FinishedRun]) -> list[str]:
     """What the runs differ in besides method and seed, which may explain their accuracies."""
     facts: dict[str, Callable[[FinishedRun], Any]] = {
@@ -170,6 +178,8 @@ def differences(runs: Sequence[FinishedRun]) -> list[str]:
         "the training data": lambda run: run.hash_of("train"),
         "the network": lambda run: run.config.get("network"),
         "the training settings": lambda run: {**run.config["train"], "seed": None},
+        "the version of crossbias": lambda run: (run.config["version"], run.config["commit"]),
+        "the version of torch": lambda run: run.config["environment"]["torch"],
     }
     return [name for name, fact in facts.items() if any(fact(run) != fact(runs[0]) for run in runs)]
 
@@ -178,7 +188,7 @@ def _gains(
     baseline: Row, row: Row, cell: Tensor, weights: Mapping[str, Tensor]
 ) -> dict[str, Estimate]:
     """The difference of each metric that is a weighted mean of cells."""
-    first, second = share_right(baseline), share_right(row)
+    first, second = right_answers(baseline), right_answers(row)
     found = {
         name: paired_difference(first, second, cell=cell, weights=each)
         for name, each in weights.items()
@@ -192,15 +202,14 @@ def _tests(
     """McNemar's test of each metric that is a mean of samples; it is about two models."""
     if baseline.runs[1:] or row.runs[1:]:
         return {}
-    first, second = share_right(baseline) > 0, share_right(row) > 0
+    first, second = right_answers(baseline)[0], right_answers(row)[0]
     counted = {name: weights[name][cell] > 0 for name in _OF_SAMPLES if name in weights}
     return {n: mcnemar(first[rows], second[rows]) for n, rows in counted.items() if rows.any()}
 
 
-def share_right(row: Row) -> Tensor:
-    """The share of the row's runs that answer each test sample correctly, (n,) float64."""
-    parts = [run.judged for run in row.runs]
-    return torch.stack([(each.answers == each.target).double() for each in parts]).mean(0)
+def right_answers(row: Row) -> Tensor:
+    """Whether each of the row's runs answers each test sample correctly, (runs, n)."""
+    return torch.stack([run.judged.answers == run.judged.target for run in row.runs])
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
@@ -209,6 +218,12 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         notes.append(
             f"The rows differ in more than method and seed: {', '.join(found)}. "
             f"What looks like an effect of the method may be due to that."
+        )
+    chosen = [row for row in rows if row.selection != "last"]
+    if chosen and chosen[0].runs[0].split == "validation":
+        notes.append(
+            f"The model of {', '.join(row.label for row in chosen)} was chosen by this validation "
+            f"split, so its accuracies here are too high. Judge it on a test split."
         )
     if len({len(row.runs) for row in rows}) > 1:
         notes.append("The rows are over different numbers of seeds.")

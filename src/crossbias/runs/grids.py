@@ -59,10 +59,18 @@ def about_gains(comparison: Comparison) -> list[str]:
     """What the intervals and p-values of the gains are."""
     parts = []
     if any(comparison.gains.values()):
-        parts.append(
-            "A gain compares these trained models on the same test samples; its interval is over "
-            "test samples. For several seeds, it is the difference of the means."
-        )
+        baseline, *others = sorted(comparison.rows, key=lambda row: row is not comparison.baseline)
+        single = [row for row in others if min(len(row.runs), len(baseline.runs)) < 2]
+        if len(single) < len(others):
+            parts.append(
+                "A gain over several seeds is the difference of the means; its interval takes "
+                "both other trainings and other test samples into account."
+            )
+        if single:
+            parts.append(
+                "With one seed of a row or of the baseline, a gain is about these two trained "
+                "models, not about the methods: another training may end elsewhere."
+            )
     if any(comparison.tests.values()):
         parts.append(
             "p is from McNemar's exact test and is not corrected for the number of comparisons."

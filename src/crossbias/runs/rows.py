@@ -9,7 +9,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.formatting import setting
 from crossbias.parameters import unknown
 from crossbias.runs.read import FinishedRun
-from crossbias.verify import Estimate, Metrics, over_seeds, protocols
+from crossbias.verify import Estimate, Metrics, mean_of_dependent, over_seeds, protocols
 
 METRICS: Final[dict[str, Callable[[Metrics], Estimate | None]]] = {
     "overall": lambda metrics: metrics.overall,
@@ -104,8 +104,12 @@ def rows_of(
     ]
 
 
-def over_runs(estimates: Sequence[Estimate | None]) -> Number | None:
-    """One number over the runs of a row; None unless every run has it."""
+def over_runs(estimates: Sequence[Estimate | None], *, lowest: bool = False) -> Number | None:
+    """One number over the runs of a row; None unless every run has it.
+
+    ``lowest`` is for the accuracy of the worst group. Noise in the test samples makes it too low in
+    every run, so its interval is also over test samples.
+    """
     present = [estimate for estimate in estimates if estimate is not None and estimate.n]
     if len(present) < len(estimates) or not present:
         return None
@@ -113,14 +117,22 @@ def over_runs(estimates: Sequence[Estimate | None]) -> Number | None:
         only = present[0]
         return Number(only.value, only.low, only.high, math.nan, only.n)
     spread = over_seeds([estimate.value for estimate in present])
-    return Number(spread.mean, spread.low, spread.high, spread.deviation, present[0].n)
+    low, high = spread.low, spread.high
+    # Trainings that agree, or worst groups that are too low in each: seeds alone say too little.
+    if spread.deviation < 1e-9 or lowest:
+        samples = mean_of_dependent(present)
+        low, high = min(low, samples.low), max(high, samples.high)
+    return Number(spread.mean, low, high, spread.deviation, present[0].n)
 
 
 def _row(
     label: str, runs: Sequence[FinishedRun], metrics: Sequence[str], attribute: str | None
 ) -> Row:
     judged = tuple(_metrics_by(run, attribute) for run in runs)
-    numbers = {name: over_runs([METRICS[name](each) for each in judged]) for name in metrics}
+    numbers = {
+        name: over_runs([METRICS[name](each) for each in judged], lowest=name == "worst_group")
+        for name in metrics
+    }
     return Row(label, tuple(runs), judged, numbers)
 
 

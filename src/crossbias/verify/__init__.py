@@ -19,7 +19,7 @@ from crossbias.verify.between_runs import (
     over_seeds,
     paired_difference,
 )
-from crossbias.verify.calibration import calibration_by_group, calibration_error
+from crossbias.verify.calibration import calibration_by_bias, calibration_error
 from crossbias.verify.cells import (
     MIN_SAMPLES,
     Alignment,
@@ -34,11 +34,21 @@ from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.intervals import (
     NO_SAMPLES,
     Estimate,
+    lowest_of,
     mean_of_dependent,
     mean_of_groups,
     wilson,
 )
 from crossbias.verify.metrics import Metrics, judged_split
+from crossbias.verify.positives import (
+    PredictiveValues,
+    Slope,
+    auc,
+    brier_score,
+    calibration_slope,
+    predictive_values,
+    threshold_for,
+)
 from crossbias.verify.predictions import Predictions
 from crossbias.verify.protocols import (
     Rates,
@@ -63,13 +73,18 @@ __all__ = [
     "McNemar",
     "Metrics",
     "Predictions",
+    "PredictiveValues",
     "Rates",
+    "Slope",
     "Spread",
     "aligned",
+    "auc",
     "biased",
+    "brier_score",
     "by_group",
-    "calibration_by_group",
+    "calibration_by_bias",
     "calibration_error",
+    "calibration_slope",
     "check_same_samples",
     "class_averaged",
     "conflicting",
@@ -77,6 +92,7 @@ __all__ = [
     "demographic_parity_gap",
     "equalized_odds_gap",
     "judged_split",
+    "lowest_of",
     "majority",
     "mcnemar",
     "mean_corruption_accuracy",
@@ -89,10 +105,12 @@ __all__ = [
     "paired_difference",
     "per_class",
     "populated",
+    "predictive_values",
     "rates_by_source",
     "small_group_warning",
     "small_groups",
     "texture_unbiased",
+    "threshold_for",
     "unbiased",
     "verify",
     "wilson",

@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from crossbias.verify.cells import Cells, Group
-from crossbias.verify.intervals import NO_SAMPLES, Estimate, mean_of_groups, wilson
+from crossbias.verify.intervals import (
+    NO_SAMPLES,
+    Estimate,
+    lowest_of,
+    mean_of_groups,
+    wilson,
+)
 
 
 def overall(cells: Cells) -> Estimate:
@@ -54,15 +60,16 @@ def by_group(cells: Cells) -> tuple[Group, ...]:
 def worst_group(cells: Cells) -> Group:
     """The group with the lowest accuracy; ties go to the first by class and then bias value.
 
-    Its interval is that of the group by itself and ignores that the group was picked for being
-    lowest. If no sample's bias is known, the group has no name and ``NO_SAMPLES``.
+    Its interval is about the lowest true accuracy of any group, see ``lowest_of``: it takes into
+    account that the group was picked for being lowest. If no sample's bias is known, the group
+    has no name and ``NO_SAMPLES``.
     """
     right, known = cells.correct[:, :-1].numpy(), cells.total[:, :-1].numpy()
     if not known.any():
         return Group("", "", NO_SAMPLES)
     rates = np.where(known > 0, right / np.maximum(known, 1), np.inf)
     row, column = np.unravel_index(rates.argmin(), rates.shape)  # the first of equals
-    lowest = wilson(int(right[row, column]), int(known[row, column]))
+    lowest = lowest_of(right.flatten().tolist(), known.flatten().tolist())
     return Group(cells.classes[row], cells.biases[column], lowest)
 
 

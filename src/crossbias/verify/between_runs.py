@@ -5,13 +5,14 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
+import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
-from crossbias.verify.bootstrap import Counts, Draws, generator_of, stratified_mean
-from crossbias.verify.intervals import Estimate
+from crossbias.verify.intervals import NO_SAMPLES, Estimate
 from crossbias.verify.predictions import Predictions
+
+_PRIOR = 2  # samples that all cells together lend to each
 
 
 class Spread(NamedTuple):
@@ -91,30 +92,84 @@ def mcnemar(first: Tensor, second: Tensor) -> McNemar:
 
 
 def paired_difference(first: Tensor, second: Tensor, *, cell: Tensor, weights: Tensor) -> Estimate:
-    """How much higher a weighted accuracy is with the second model, on the same samples.
+    """How much higher a weighted accuracy is with the second method, on the same samples.
 
         sum over cells c of weights[c] * mean over the samples of c of (second - first)
 
-    The interval comes from the paired, stratified bootstrap: samples are drawn anew within each
-    cell, together with both models' answers to them.
+    With several trainings of both, the interval is about the methods: it says where the difference
+    would be with many more trainings and test samples. Its variance is that over trainings plus
+    that over samples, from which the part that is due to trainings is taken away, because it is in
+    both. The limits are those of Student's t at the degrees of freedom of Welch and Satterthwaite.
+
+    With one training of either, nothing is known about the variance of its training. The interval
+    is then about these trained models and other samples.
 
     Args:
-        first: ``(n,)`` float, how often the first model is right on each sample: 0 or 1, or the
-            mean over several trainings.
-        second: The same for the second model.
+        first: ``(runs, n)`` bool, whether each training of the first method is right on a sample.
+        second: ``(runs', n)`` bool, the same for the second method.
         cell: ``(n,)`` int64, the cell of each sample.
         weights: ``(cells,)`` float, weight of each cell; cells without samples count nothing.
 
     Returns:
         The difference, between -1 and 1; ``n`` is the number of samples in cells with a weight.
     """
-    counts, steps = _tabulated(second.double() - first.double(), cell, len(weights))
-    return stratified_mean(counts, steps, weights.double().numpy(), generator_of("paired"))
+    sizes = torch.bincount(cell, minlength=len(weights))
+    used = (weights != 0) & (sizes > 0)
+    chosen = used[cell]
+    if not chosen.any():
+        return NO_SAMPLES
+    cell = used.cumsum(0)[cell[chosen]] - 1
+    sizes, weights = sizes[used].double(), weights[used].double()
+    methods = [runs[:, chosen].double() for runs in (first, second)]
+    each = (weights / sizes)[cell]  # weight of one sample, (n,)
+    accuracies = [runs @ each for runs in methods]
+    value = float(accuracies[1].mean() - accuracies[0].mean())
+    over_samples = _variance_over_samples(
+        methods[1].mean(0) - methods[0].mean(0), cell, each, sizes
+    )
+    half = _half_width([over_samples])
+    if min(len(runs) for runs in methods) > 1:
+        parts = [_Part(float(a.var()) / len(a), len(a) - 1) for a in accuracies]
+        twice = sum(float((runs.var(0) * each**2).sum()) / len(runs) for runs in methods)
+        parts.append(over_samples._replace(variance=max(0.0, over_samples.variance - twice)))
+        # Trainings that agree by chance do not make it narrower than these trainings by themselves.
+        if sum(part.variance for part in parts) > over_samples.variance:
+            half = _half_width(parts)
+    return Estimate(value, max(-1.0, value - half), min(1.0, value + half), len(cell))
 
 
-def _tabulated(difference: Tensor, cell: Tensor, cells: int) -> tuple[Counts, Draws]:
-    """How often each difference occurs in each cell, (cells, steps), and the differences."""
-    steps, step = np.unique(difference.numpy().round(9), return_inverse=True)
-    place = cell.numpy() * len(steps) + step.reshape(-1)
-    counts = np.bincount(place, minlength=cells * len(steps)).reshape(cells, len(steps))
-    return counts, steps
+class _Part(NamedTuple):
+    """One part of a variance, and the degrees of freedom of its estimate."""
+
+    variance: float
+    freedom: float
+
+
+def _variance_over_samples(differences: Tensor, cell: Tensor, each: Tensor, sizes: Tensor) -> _Part:
+    """The variance of a stratified mean, also where cells have few samples, or one.
+
+    The variance within a cell is estimated from its own samples and, as if it had ``_PRIOR`` more,
+    from all cells by their weights. Those count half a sample that only the first method answers
+    correctly and half that only the second does (Agresti and Min 2005): models that agree
+    everywhere are not known to be equal.
+    """
+    sums, squares = (
+        torch.zeros(len(sizes)).double().index_add(0, cell, part)
+        for part in (differences, differences**2)
+    )
+    weights = torch.zeros(len(sizes)).double().index_add(0, cell, each)
+    size = weights.abs() / weights.abs().sum()  # a difference of cells has weights below 0
+    pooled = (size * squares / sizes).sum() + 1 / (len(cell) + 2)
+    freedom = sizes - 1 + _PRIOR
+    within = (squares - sums**2 / sizes + _PRIOR * pooled) / freedom
+    parts = weights**2 * within / sizes
+    return _Part(float(parts.sum()), float(parts.sum() ** 2 / (parts**2 / freedom).sum()))
+
+
+def _half_width(parts: Sequence[_Part]) -> float:
+    """Half of a 95% interval of Student's t, at Satterthwaite's degrees of freedom."""
+    from scipy.special import stdtrit
+
+    variance = sum(part.variance for part in parts)
+    freedom = variance**2 / sum(part.variance**2 / part.freedom for part in parts)
+    return float(stdtrit(freedom, 0.975)) * math.sqrt(variance)

@@ -1,13 +1,11 @@
-"""Whether a model is right as often as its probabilities say, overall and group by group."""
+"""Whether a model is right as often as its probabilities say, overall and for each bias value."""
 
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from crossbias.types import UNKNOWN
 from crossbias.verify.bootstrap import Counts, Draws, deviations, generator_of, within
 from crossbias.verify.cells import MIN_SAMPLES
 from crossbias.verify.intervals import NO_SAMPLES, Estimate
@@ -36,31 +34,24 @@ def calibration_error(probabilities: Tensor, targets: Tensor) -> Estimate:
     return _error(confidence, answers == targets)
 
 
-def calibration_by_group(
-    probabilities: Tensor, targets: Tensor, biases: Tensor, *, num_classes: int, num_biases: int
-) -> tuple[tuple[Estimate, ...], ...]:
-    """The calibration error of each (target, bias) group.
+def calibration_by_bias(
+    probabilities: Tensor, targets: Tensor, biases: Tensor, num_biases: int
+) -> tuple[Estimate, ...]:
+    """The calibration error on the samples of each bias value; ``NO_SAMPLES`` if there are none.
+
+    There is none by class: among the samples of a class, even a model whose probabilities are true
+    is right more or less often than it says, because the class is what the probabilities are about.
 
     Args:
         probabilities: ``(n, classes)``, the model's softmax.
         targets: ``(n,)`` class numbers.
-        biases: ``(n,)`` bias values, ``UNKNOWN`` where not known; such samples are in no group.
-        num_classes: Number of classes, present or not.
+        biases: ``(n,)`` bias values, ``UNKNOWN`` where not known; such samples are left out.
         num_biases: Number of bias values, present or not.
-
-    Returns:
-        For each class and each bias value, the error within the group; ``NO_SAMPLES`` if it is
-        empty.
     """
-    cell = torch.where(biases == UNKNOWN, UNKNOWN, targets * num_biases + biases)
-    order = torch.argsort(cell, stable=True)
-    edges = torch.searchsorted(cell[order], torch.arange(num_classes * num_biases + 1)).tolist()
-    confidence, answers = probabilities[order].max(1)
-    right = answers == targets[order]
-    parts = [slice(start, stop) for start, stop in pairwise(edges)]
-    errors = [_error(confidence[part], right[part]) for part in parts]
-    starts = range(0, num_classes * num_biases, max(num_biases, 1))
-    return tuple(tuple(errors[start : start + num_biases]) for start in starts)
+    confidence, answers = probabilities.max(1)
+    right = answers == targets
+    rows = [biases == value for value in range(num_biases)]
+    return tuple(_error(confidence[chosen], right[chosen]) for chosen in rows)
 
 
 def _error(confidence: Tensor, right: Tensor) -> Estimate:

@@ -55,6 +55,40 @@ def wilson(correct: int, total: int, *, confidence: float = 0.95) -> Estimate:
     return Estimate(correct / total, *_limits(correct / total, total, confidence), total)
 
 
+def lowest_of(
+    correct: Sequence[int], total: Sequence[int], *, confidence: float = 0.95
+) -> Estimate:
+    """The lowest of several proportions, with an interval of the lowest true one.
+
+    The lowest proportion in a sample is lower than the lowest true one: it was picked for being
+    low. So every group has Clopper's and Pearson's exact limits, at a confidence at which all of
+    them hold together (Bonferroni). The lowest true proportion is then between the lowest lower
+    limit and the lowest upper one.
+
+    Args:
+        correct: Number of right samples in each group.
+        total: Number of samples in each group; groups without samples are left out.
+        confidence: Coverage of the interval, whatever the number of groups.
+
+    Returns:
+        The lowest proportion with the interval; ``n`` is the number of samples in its group.
+
+    >>> estimate = lowest_of([8, 90], [10, 100])
+    >>> f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f}), n = {estimate.n}"
+    '0.80 (0.40 to 0.96), n = 10'
+    """
+    from scipy.special import betaincinv
+
+    groups = [(c, n) for c, n in zip(correct, total, strict=True) if n]
+    if not groups:
+        return NO_SAMPLES
+    tail = (1 - confidence) / 2 / len(groups)
+    low = min(float(betaincinv(c, n - c + 1, tail)) if c else 0.0 for c, n in groups)
+    high = min(float(betaincinv(c + 1, n - c, 1 - tail)) if c < n else 1.0 for c, n in groups)
+    worst, size = min(groups, key=lambda group: group[0] / group[1])
+    return Estimate(worst / size, low, max(high, worst / size), size)
+
+
 def mean_of_groups(
     correct: Sequence[int], total: Sequence[int], *, confidence: float = 0.95
 ) -> Estimate:

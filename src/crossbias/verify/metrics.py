@@ -11,7 +11,7 @@ from torch import Tensor
 from crossbias import formatting
 from crossbias.errors import CrossbiasError
 from crossbias.verify import accuracies
-from crossbias.verify.calibration import calibration_by_group, calibration_error
+from crossbias.verify.calibration import calibration_by_bias, calibration_error
 from crossbias.verify.cells import Cells, Group, count, small_group_warning
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.intervals import Estimate
@@ -19,7 +19,7 @@ from crossbias.verify.intervals import Estimate
 MOST_RATES: Final = 200_000
 """Gaps are left out where there are more rates than this: the largest of them would be noise."""
 
-MOST_GROUPS: Final = 500  # calibration by group is left out where there are more groups than this
+MOST_VALUES: Final = 500  # calibration by bias is left out where there are more values than this
 
 _NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
 _RELIABILITY: Final = ("calibration", "demographic_parity", "equalized_odds")
@@ -39,8 +39,8 @@ class Metrics:
         conflicting: Accuracy on the samples of all other groups; None in the same case.
         unbiased: Mean over the groups that have samples, each counting the same.
         worst_group: The group with the lowest accuracy among those with samples; ties go to the
-            first by class and then bias value. Its interval ignores that the group was picked for
-            being lowest.
+            first by class and then bias value. Its interval is about the lowest true accuracy of
+            any group.
         per_class: Accuracy on all samples of each class.
         groups: Every (class, bias value) pair, empty ones too, class by class.
         classes: Names of the classes.
@@ -52,8 +52,8 @@ class Metrics:
         demographic_parity: The demographic-parity gap between bias values; None where only counts
             were kept or there are too many groups.
         equalized_odds: The equalized-odds gap between bias values; None in the same cases.
-        group_calibration: The calibration error of each group, in the order of ``groups``; empty
-            without probabilities or with too many groups.
+        bias_calibration: The calibration error on the samples of each bias value, in the order of
+            ``biases``; empty without probabilities or with too many values.
         attributes: For each attribute of the data that is not the bias, the metrics with respect
             to it, which have no further attributes.
     """
@@ -72,7 +72,7 @@ class Metrics:
     calibration: Estimate | None = None
     demographic_parity: Estimate | None = None
     equalized_odds: Estimate | None = None
-    group_calibration: tuple[Estimate, ...] = ()
+    bias_calibration: tuple[Estimate, ...] = ()
     attributes: Mapping[str, "Metrics"] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -119,9 +119,9 @@ class Metrics:
             found["equalized_odds"] = equalized_odds_gap(counts)
         if probabilities is not None:
             found["calibration"] = calibration_error(probabilities, targets)
-            if cells.labeled and len(classes) * len(values) <= MOST_GROUPS:
-                by_group = calibration_by_group(probabilities, targets, biases, **sizes)
-                found["group_calibration"] = tuple(error for row in by_group for error in row)
+            if cells.labeled and len(values) <= MOST_VALUES:
+                by_value = calibration_by_bias(probabilities, targets, biases, len(values))
+                found["bias_calibration"] = by_value
         return replace(cls.from_cells(cells), **found)
 
     @classmethod
@@ -262,7 +262,7 @@ def _parts(value: Mapping[str, Any]) -> dict[str, Any]:
         "biases": tuple(value["biases"]),
         "aligned_groups": tuple(map(tuple, value["aligned_groups"])),
         "class_averaged": Estimate.from_json(value["class_averaged"]),
-        "group_calibration": tuple(map(Estimate.from_json, value["group_calibration"])),
+        "bias_calibration": tuple(map(Estimate.from_json, value["bias_calibration"])),
         "attributes": {n: Metrics.from_json(part) for n, part in value["attributes"].items()},
     }
 
