@@ -9,7 +9,7 @@ import torchvision
 from torch import nn
 
 from crossbias.errors import CrossbiasError
-from crossbias.networks import Network, Recipe, as_network, create_network
+from crossbias.networks import Network, Recipe, as_network, create_network, weights
 from crossbias.networks.network import has_batch_norm
 
 SMALL = {
@@ -184,6 +184,7 @@ def test_pretrained_weights_without_a_network_fail_with_the_remedy(monkeypatch):
         raise OSError("no route to host")
 
     monkeypatch.setattr(timm, "create_model", offline)
+    monkeypatch.setattr(weights, "_is_reachable", lambda address: False)
     with pytest.raises(CrossbiasError, match=r"pretrained weights of 'resnet18' .*no route"):
         create_network("resnet18", num_classes=2, pretrained=True)
 
