@@ -47,7 +47,7 @@ def test_a_finished_run_holds_what_it_should(data, network, validation, tmp_path
     names = {path.name for path in folder.iterdir()}
     assert names == {
         "config.json", "log.jsonl", "checkpoint.pt", "model.safetensors", "predictions.npz",
-        "metrics.json", "labels.npz", "done",
+        "metrics.json", "labels.npz", "health.json", "done",
     }  # fmt: skip
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["validation"]["overall"].keys() == {"value", "low", "high", "n"}

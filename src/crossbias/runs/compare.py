@@ -65,6 +65,11 @@ class Comparison:
         return tuple(names[run.path] for run in self.runs)
 
     @property
+    def health(self) -> list[str]:
+        """What went wrong in the trainings, one line for each row and symptom."""
+        return [f"{row.label}: {text}" for row in self.rows for text in row.health]
+
+    @property
     def commands(self) -> list[str]:
         """What to type to do all of it again: each training once, and then the report."""
         trained = [str(run.config["command"]) for run in self.runs if run.config.get("command")]
@@ -110,15 +115,16 @@ def compare(
     # The cell of each test sample, (n,); unknown bias, -1, is in the last column.
     cell = judged.target * width + judged.attribute(judged_by).remainder(width)
     weights = {name: WEIGHTS[name](cells).flatten() for name in names if name in WEIGHTS}
+    gains = {row.label: _gains(baseline, row, cell, weights) for row in others}
     return Comparison(
         metrics=names,
         runs=tuple(read),
         rows=tuple(rows),
         baseline=baseline,
-        gains={row.label: _gains(baseline, row, cell, weights) for row in others},
+        gains=gains,
         tests={row.label: _tests(baseline, row, cell, weights) for row in others},
         attribute=judged_by,
-        notes=tuple(_notes(rows)),
+        notes=(*_notes(rows), *_advice(baseline, gains)),
     )
 
 
@@ -211,3 +217,15 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     if warning := rows[0].metrics[0].warning:
         notes.append(f"{warning}.")
     return notes
+
+
+def _advice(baseline: Row, gains: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
+    """Where to read on if no method is clearly better than plain training."""
+    found = [each.get("conflicting") or each.get("overall") for each in gains.values()]
+    clear = any(gain is not None and gain.low > 0 for gain in found)
+    if baseline.runs[0].method != "erm" or clear or not any(found):
+        return []
+    return [
+        "No method is clearly better than plain training. What to try next: "
+        "docs/it-did-not-help.md of crossbias."
+    ]
