@@ -71,7 +71,8 @@ class PGD(Method):
 
     def fit(self, run: "Run") -> Network:
         """Biased network, scores, final network."""
-        biased = run.train(BiasedERM(q=self.q), name="biased", **self._biased_length(run.config))
+        epochs, steps = self._biased_length(run.config)
+        biased = run.train(BiasedERM(q=self.q), name="biased", epochs=epochs, steps=steps)
         scores = run.stage("scores", lambda: self._examined_scores(run, biased))
         weights = self._weights(run, scores)
         start = biased if self.from_biased else None
@@ -80,13 +81,13 @@ class PGD(Method):
             return run.train(WeightedERM(weights=weights / mean), network=start)
         return run.train(ERM(), weights=weights, network=start)
 
-    def _biased_length(self, config: TrainConfig) -> dict[str, int]:
-        """The length of the biased training, as ``Run.train`` takes it."""
+    def _biased_length(self, config: TrainConfig) -> tuple[int | None, int | None]:
+        """The length of the biased training, in epochs or in steps."""
         if self.biased_epochs is not None:
-            return {"epochs": self.biased_epochs}
+            return self.biased_epochs, None
         if config.steps is not None:
-            return {"steps": math.ceil(config.steps / _PART)}
-        return {"epochs": math.ceil(config.epochs / _PART)}
+            return None, math.ceil(config.steps / _PART)
+        return math.ceil(config.epochs / _PART), None
 
     def _weights(self, run: "Run", scores: Tensor) -> Tensor:
         """How often each row is drawn, in proportion, (full_size,)."""
