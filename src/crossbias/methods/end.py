@@ -81,7 +81,7 @@ class EnD(Method):
             "task": task,
             "disentangling": disentangling,
             "entangling": entangling,
-            "paired": has_entangling_pairs(target, bias),
+            "paired": has_entangling_pairs(target, bias).to(task.dtype),
         }
 
     def examine(self, epochs: Sequence[Mapping[str, float]]) -> None:

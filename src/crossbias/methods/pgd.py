@@ -57,7 +57,7 @@ class PGD(Method):
 
     name: ClassVar[str] = "pgd"
     paper: ClassVar[str] = "PGD (ICLR 2023)"
-    figures: ClassVar[Mapping[str, tuple[str, ...]]] = {"sampling": ("scores",)}
+    figures: ClassVar[Mapping[str, tuple[str, ...]]] = {"sampling": ("draws",)}
 
     score: Literal["norm", "vmf", "magnitude", "direction", "softmax", "logit", "loss"] = "norm"
     q: PositiveFraction = 0.7
@@ -74,7 +74,7 @@ class PGD(Method):
         epochs, steps = self._biased_length(run.config)
         biased = run.train(BiasedERM(q=self.q), name="biased", epochs=epochs, steps=steps)
         scores = run.stage("scores", lambda: self._examined_scores(run, biased))
-        weights = self._weights(run, scores)
+        weights = run.stage("draws", lambda: self._weights(run, scores))
         start = biased if self.from_biased else None
         if self.reweight:
             mean = weights[run.data.index].mean()
