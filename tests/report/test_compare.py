@@ -379,6 +379,9 @@ def test_what_went_wrong_in_a_run_is_shown_with_its_row(
     line = "EnD: Batches have few <pairs>. Draw by group."
     assert found.health == [line]
     assert legend(found)[-1] == line
+    save_health(folders[0] / "health.json", [symptom])
+    assert compare(folders).health == ["All rows: Batches have few <pairs>. Draw by group."]
+    (folders[0] / "health.json").unlink()
     written = {}
     for ending in ("html", "json"):
         report(folders, tmp_path / f"report.{ending}")

@@ -37,7 +37,7 @@ def test_classes_with_too_few_conflicting_samples_are_listed():
     keep |= (~keep).cumsum(0) <= 9
     (found,) = data_symptoms(TRAIN.subset(keep), None, "last")
     assert found.name == "too few conflicting training samples"
-    assert "conflict with color: 1 9. No" in found.sentence  # class 1 has nine
+    assert "conflict with color: 1 (9). No" in found.sentence  # class 1 has nine
 
 
 def test_data_without_bias_labels_has_nothing_to_say():

@@ -79,7 +79,7 @@ def _too_few_to_learn(train: BiasedDataset) -> Iterator[Symptom]:
     conflicting = ~train.alignment()
     numbers = (train.counts() * conflicting).sum(1).tolist()
     few = [
-        f"{name} {number}"
+        f"{name} ({number})"
         for name, number, possible in zip(
             train.classes, numbers, conflicting.any(1).tolist(), strict=True
         )
