@@ -75,7 +75,7 @@ def test_a_pipeline_keeps_its_stages_and_does_not_repeat_them(
         patched.setattr(Run, "train", stopping)
         crossbias.fit(PGD(), data, network=network, config=CONFIG, folder=folder)
     stages = {path.name for path in (folder / "stages").iterdir()}
-    assert stages == {"biased.state.pt", "scores.pt"}
+    assert stages == {"biased.state.pt", "scores.pt", "draws.pt"}
     log = (folder / "log.jsonl").read_text()
     score = Run.score
     monkeypatch.setattr(Run, "score", lambda *_: pytest.fail("the stage was computed again"))
