@@ -129,6 +129,11 @@ def tiny_data(
     )
 
 
+def _validation() -> BiasedDataset:
+    """Data with some samples of every group."""
+    return tiny_data(90, seed=1, split="validation")
+
+
 def tiny_network(classes: int = 3, *, dropout: float = 0.1) -> Network:
     """A convolution with batch normalization and dropout, its weights the same every time."""
     with torch.random.fork_rng(devices=[]):
@@ -152,7 +157,7 @@ class _EpochRecorder(Progress):
 
 def _trained(method: Method, data: BiasedDataset | None = None, **changes: Any) -> _Weights:
     config = dataclasses.replace(_CONFIG, **changes)
-    result = fit(method, data or tiny_data(), network=tiny_network(), config=config)
+    result = fit(method, data or tiny_data(), _validation(), network=tiny_network(), config=config)
     return result.network.state_dict()
 
 
@@ -173,7 +178,7 @@ def _documented(kind: type[Method]) -> None:
 
 
 def _is_finite(kind: type[Method]) -> None:
-    recorder, validation = _EpochRecorder(), tiny_data(30, seed=1, split="validation")
+    recorder, validation = _EpochRecorder(), _validation()
     fit(kind(), tiny_data(), validation, network=tiny_network(), config=_CONFIG, progress=recorder)
     for stage in {record["stage"] for record in recorder.records}:
         losses = [record["losses"] for record in recorder.records if record["stage"] == stage]
@@ -225,7 +230,7 @@ def _resumes(kind: type[Method], steps: int) -> None:
     """Stopped in mid-epoch and at the end of one, in the first training and in the last."""
     from crossbias.train.run import Run
 
-    data, validation = tiny_data(), tiny_data(30, seed=1, split="validation")
+    data, validation = tiny_data(), _validation()
     config = dataclasses.replace(_CONFIG, selection="validation-accuracy")
     options: dict[str, Any] = {"network": tiny_network(), "config": config}
     whole = fit(kind(), data, validation, **options)
@@ -257,13 +262,14 @@ def _runs_in_bf16(kind: type[Method]) -> None:
 def _leaves_alone(kind: type[Method]) -> None:
     network = tiny_network()
     state, weights = torch.get_rng_state(), {k: v.clone() for k, v in network.state_dict().items()}
-    fit(kind(), tiny_data(), network=network, config=_CONFIG)
+    fit(kind(), tiny_data(), _validation(), network=network, config=_CONFIG)
     assert torch.equal(state, torch.get_rng_state()), "the global generator was used"
     assert _equal(weights, network.state_dict()), "the given network was changed"
 
 
 def _leaves_no_hooks(kind: type[Method]) -> None:
-    network = fit(kind(), tiny_data(), network=tiny_network(), config=_CONFIG).network
+    options: dict[str, Any] = {"network": tiny_network(), "config": _CONFIG}
+    network = fit(kind(), tiny_data(), _validation(), **options).network
     assert isinstance(network, Network), f"fit returned a {type(network).__name__}"
     assert not network.training, "the network is in training mode"
     for name, module in network.named_modules():
@@ -293,8 +299,7 @@ def _trains_without_conflicts(kind: type[Method]) -> None:
     data, recorder = tiny_data(), _EpochRecorder()
     part = data.subset(~((data.targets == 0) & (data.biases != 0)))
     options: dict[str, Any] = {"network": tiny_network(), "config": _CONFIG}
-    validation = tiny_data(30, seed=1, split="validation")
-    result = fit(kind(), part, validation, progress=recorder, **options)
+    result = fit(kind(), part, _validation(), progress=recorder, **options)
     for key, value in result.network.state_dict().items():
         assert value.isfinite().all(), f"{key} is not finite"
     last = recorder.records[-1]
@@ -308,7 +313,7 @@ def _is_recorded(kind: type[Method]) -> None:
     recipe = Recipe("convnet", {"kernel": 3})
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "run"
-        result = fit(method, data, network=recipe, config=_CONFIG, folder=folder)
+        result = fit(method, data, _validation(), network=recipe, config=_CONFIG, folder=folder)
         record = json.loads((folder / "config.json").read_text())
         assert create_method(**record["method"]) == method, record["method"]
         assert record["supervision"] == method.supervision, record["supervision"]

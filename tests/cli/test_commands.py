@@ -333,4 +333,4 @@ def test_a_run_that_was_stopped_or_killed_resumes_to_the_same_bits(
     weights = load_file(tmp_path / "run" / "model.safetensors")
     assert all(torch.equal(uninterrupted[key], weights[key]) for key in weights)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [line["epoch"] for line in lines] == [*range(1, 31), *range(1, 31)]
+    assert [line["epoch"] for line in lines] == [*range(1, 9), *range(1, 31)]

@@ -115,7 +115,7 @@ def pairwise_step(method: Method, processes: int) -> dict[str, torch.Tensor]:
 def main() -> None:
     warnings.simplefilter("ignore")
     rank, folder = int(os.environ["LOCAL_RANK"]), Path(sys.argv[1])
-    data, validation = tiny_data(), tiny_data(30, seed=1, split="validation")
+    data, validation = tiny_data(), tiny_data(90, seed=1, split="validation")
     torch.manual_seed(0)
     network = tiny_network()
     findings: dict[str, Any] = {}

@@ -58,6 +58,16 @@ def test_certainty_is_the_probability_of_right_predictions(data, network, monkey
             assert member[row].item() == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("length", "steps", "expected"),
+    [(0.02, 6, 6), (0.02, 600, 50), (0.02, 6000, 120), (0.1, 600, 60), (3, 600, 3)],
+)
+def test_a_fraction_is_at_least_fifty_steps(length, steps, expected, data, network):
+    """At most the whole training; a number of steps holds as it is."""
+    run = Run(data, network=network, config=dataclasses.replace(CONFIG, steps=steps))
+    assert IE(ensemble_length=length)._ensemble_steps(run) == expected
+
+
 class LayerBeforeHead(nn.Module):
     """Maps are averaged, and the head sees something else, as in MobileNetV3, VGG or GhostNet."""
 

@@ -1,5 +1,8 @@
 """PGD: what is scored, and what the final network is trained on."""
 
+import dataclasses
+import json
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -15,12 +18,13 @@ from crossbias.train.run import Run
 OTHER_VALUES = {
     "score": "vmf",
     "q": 0.3,
-    "biased_epochs": 1,
+    "biased_epochs": 2,
     "from_biased": False,
     "balance": 30.0,
     "dimensions": 3,
     "floor": 0.9,
     "reweight": True,
+    "class_balanced": False,
 }
 TOGETHER = {knob: {"score": "vmf"} for knob in ("balance", "dimensions", "floor")}
 
@@ -54,7 +58,7 @@ def watched(monkeypatch) -> list[dict]:
 def test_weights_are_the_gradient_norms_of_the_biased_network(data, network, monkeypatch):
     """One sample at a time by autograd, with respect to the head's weight."""
     calls = watched(monkeypatch)
-    crossbias.fit(PGD(q=0.5), data, network=network, config=CONFIG)
+    crossbias.fit(PGD(q=0.5, class_balanced=False), data, network=network, config=CONFIG)
     biased, final = calls
     assert biased["method"] == BiasedERM(q=0.5)
     head = biased["result"].head
@@ -85,6 +89,17 @@ def test_the_biased_training_has_its_own_length(data, network, tmp_path):
     log = (tmp_path / "run" / "log.jsonl").read_text()
     assert log.count('"stage": "biased"') == 3
     assert log.count('"stage": "final"') == 2
+
+
+@pytest.mark.parametrize(("length", "steps"), [({"epochs": 9}, 9), ({"steps": 10}, 3)])
+def test_the_biased_training_is_a_quarter_of_the_final_one_by_default(
+    length, steps, data, network, tmp_path
+):
+    """Three steps make an epoch; nine epochs and ten steps are rounded up."""
+    config = dataclasses.replace(CONFIG, **length)
+    crossbias.fit(PGD(), data, network=network, config=config, folder=tmp_path / "run")
+    log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert max(line["step"] for line in log if line["stage"] == "biased") == steps
 
 
 def test_samples_that_conflict_with_the_shortcut_score_higher():
@@ -184,3 +199,23 @@ def test_reweighting_trains_on_every_sample_with_weights_of_mean_one(data, netwo
     weights = calls[1]["method"].weights
     assert calls[1].get("weights") is None
     torch.testing.assert_close(weights.mean().item(), 1.0, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("reweight", [False, True])
+def test_every_class_has_the_same_share_of_the_draws(reweight, data, network, monkeypatch):
+    """Within a class, the shares stay those of the scores; rows of other data have none."""
+    calls = watched(monkeypatch)
+    part = data.subset(torch.arange(48) % 7 > 0)
+    found = {}
+    for balanced in (True, False):
+        calls.clear()
+        method = PGD(class_balanced=balanced, reweight=reweight)
+        crossbias.fit(method, part, network=network, config=CONFIG)
+        given = calls[1]["method"].weights if reweight else calls[1]["weights"]
+        found[balanced] = given[part.index].double()
+    for number in range(3):
+        rows = part.targets == number
+        share = found[True][rows].sum() / found[True].sum()
+        torch.testing.assert_close(share.item(), 1 / 3, rtol=1e-5, atol=0)
+        ratio = found[True][rows] / found[False][rows]
+        torch.testing.assert_close(ratio, ratio[:1].expand_as(ratio), rtol=1e-5, atol=0)

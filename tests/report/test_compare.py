@@ -15,8 +15,10 @@ from scipy.stats import binomtest, t
 
 from crossbias.cli import main
 from crossbias.errors import CrossbiasError
+from crossbias.report import report
 from crossbias.runs import METRICS, compare, grids_of, legend, to_csv, to_latex, to_markdown
 from crossbias.runs.files import read_json, write_json
+from crossbias.runs.health import Symptom, save_health
 from crossbias.runs.stored import load_predictions, save_predictions
 from crossbias.verify import Estimate
 
@@ -422,3 +424,41 @@ def test_mistakes_are_one_line_and_exit_code_2(
         assert code == 2
         assert message in err
         assert err.count("\n") == 1
+
+
+def test_what_went_wrong_in_a_run_is_shown_with_its_row(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    """In the legend, and so in every format, in the report and in its JSON."""
+    folders = [write_run("erm"), write_run("end", **END, conflicting=0.8)]
+    symptom = Symptom("few <pairs>", "Batches have few <pairs>.", "Draw by group.")
+    save_health(folders[1] / "health.json", [symptom])
+    found = compare(folders)
+    assert [row.health for row in found.rows] == [[], [str(symptom)]]
+    line = "EnD: Batches have few <pairs>. Draw by group."
+    assert found.health == [line]
+    assert legend(found)[-1] == line
+    save_health(folders[0] / "health.json", [symptom])
+    assert compare(folders).health == ["All rows: Batches have few <pairs>. Draw by group."]
+    (folders[0] / "health.json").unlink()
+    written = {}
+    for ending in ("html", "json"):
+        report(folders, tmp_path / f"report.{ending}")
+        written[ending] = (tmp_path / f"report.{ending}").read_text()
+    assert "EnD: Batches have few &lt;pairs&gt;. Draw by group." in written["html"]
+    assert [row["health"] for row in json.loads(written["json"])["rows"]] == [[], [str(symptom)]]
+
+
+@pytest.mark.parametrize(
+    ("method", "conflicting", "advised"),
+    [("end", 0.2, True), ("end", 0.1, True), ("end", 0.8, False), ("erm", 0.2, False)],
+)
+def test_the_legend_says_where_to_read_on_if_nothing_helps(
+    method: str, conflicting: float, advised: bool, write_run: WriteRun
+) -> None:
+    """Where no interval of a gain is above zero, and there is something to compare."""
+    runs = [write_run("erm", conflicting=0.2)]
+    if method != "erm":
+        runs.append(write_run("end", **END, conflicting=conflicting))
+    lines = [line for line in legend(compare(runs)) if "docs/it-did-not-help.md" in line]
+    assert len(lines) == advised

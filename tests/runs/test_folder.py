@@ -47,7 +47,7 @@ def test_a_finished_run_holds_what_it_should(data, network, validation, tmp_path
     names = {path.name for path in folder.iterdir()}
     assert names == {
         "config.json", "log.jsonl", "checkpoint.pt", "model.safetensors", "predictions.npz",
-        "metrics.json", "labels.npz", "done",
+        "metrics.json", "labels.npz", "health.json", "done",
     }  # fmt: skip
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["validation"]["overall"].keys() == {"value", "low", "high", "n"}
@@ -75,7 +75,7 @@ def test_a_pipeline_keeps_its_stages_and_does_not_repeat_them(
         patched.setattr(Run, "train", stopping)
         crossbias.fit(PGD(), data, network=network, config=CONFIG, folder=folder)
     stages = {path.name for path in (folder / "stages").iterdir()}
-    assert stages == {"biased.state.pt", "scores.pt"}
+    assert stages == {"biased.state.pt", "scores.pt", "draws.pt"}
     log = (folder / "log.jsonl").read_text()
     score = Run.score
     monkeypatch.setattr(Run, "score", lambda *_: pytest.fail("the stage was computed again"))

@@ -25,7 +25,7 @@ from crossbias.functional.objectives import (
 )
 from crossbias.functional.partners import draw_partners, refilled
 from crossbias.functional.precision import at_least_float32, no_autocast, unit_rows
-from crossbias.functional.regularizers import EnDVariant, end_terms
+from crossbias.functional.regularizers import EnDVariant, end_terms, has_entangling_pairs
 from crossbias.functional.resampling import (
     acceptance,
     clean_samples,
@@ -33,6 +33,7 @@ from crossbias.functional.resampling import (
     magnitude_score,
     noise_threshold,
 )
+from crossbias.functional.sparse_regression import sparse_logistic_regression
 
 __all__ = [
     "IGNORED",
@@ -55,6 +56,7 @@ __all__ = [
     "generalized_cross_entropy",
     "gradient_reversal",
     "guidance_distance",
+    "has_entangling_pairs",
     "head_gradient_norm",
     "hsic",
     "intrinsic_weight",
@@ -67,6 +69,7 @@ __all__ = [
     "pooled_guidance",
     "refilled",
     "relative_difficulty",
+    "sparse_logistic_regression",
     "unit_rows",
     "vmf_log_density",
 ]

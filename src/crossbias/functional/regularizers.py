@@ -76,6 +76,31 @@ def end_terms(
         )
 
 
+def has_entangling_pairs(target: Tensor, bias: Tensor) -> Tensor:
+    """Whether two samples of the batch share a target and differ in bias (EnD, eq. 12).
+
+    Args:
+        target: ``(M,)`` class numbers.
+        bias: ``(M,)`` bias numbers, ``UNKNOWN`` (-1) where not known.
+
+    Returns:
+        A scalar, 1 or 0.
+
+    >>> import torch
+    >>> has_entangling_pairs(torch.tensor([0, 0, 1]), torch.tensor([1, 0, 1]))
+    tensor(1.)
+    >>> has_entangling_pairs(torch.tensor([0, 0, 1]), torch.tensor([1, 1, 0]))
+    tensor(0.)
+    """
+    return _entangling_pairs(target, bias).any().float()
+
+
+def _entangling_pairs(target: Tensor, bias: Tensor) -> Tensor:
+    """Which pairs share a target and differ in bias, both known, (M, M) bool."""
+    known = bias != UNKNOWN
+    return (target[:, None] == target) & (bias[:, None] != bias) & known & known[:, None]
+
+
 def _disentangling(similarity: Tensor, bias: Tensor) -> Tensor:
     """Eq. 7; sums over bias values are sums over samples, each weighed by 1 / M_b."""
     same = _same_bias(bias)
@@ -87,8 +112,7 @@ def _disentangling(similarity: Tensor, bias: Tensor) -> Tensor:
 
 def _entangling(similarity: Tensor, target: Tensor, bias: Tensor) -> Tensor:
     """Eq. 10 over the samples for which eq. 12 holds."""
-    known = bias != UNKNOWN
-    other = (target[:, None] == target) & (bias[:, None] != bias) & known & known[:, None]
+    other = _entangling_pairs(target, bias)
     size = other.sum(1)
     qualified = (size > 0).sum()
     mean = ((similarity * other).sum(1) / size.clamp(min=1)).sum() / qualified.clamp(min=1)

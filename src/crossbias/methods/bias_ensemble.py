@@ -1,17 +1,25 @@
 """BiasEnsemble: briefly trained biased networks tell which samples match the bias."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.formatting import percent
 from crossbias.functional import refilled
 from crossbias.methods.erm import BiasedERM
+from crossbias.methods.symptoms import FEWEST_WRONG
+from crossbias.runs.health import Symptom
 from crossbias.types import Batch, Output
 
 if TYPE_CHECKING:
     from crossbias.train.run import Run
+
+# Most samples of biased data are aligned. An ensemble that is certain of fewer than a tenth has not
+# learned what they have in common.
+_LEAST_CERTAIN = 0.1
 
 
 class Division(NamedTuple):
@@ -70,6 +78,35 @@ def divided(certainty: Tensor, data: BiasedDataset, *, confidence: float) -> Div
     aligned[data.index] = refilled(confident[data.index], data.targets, data.num_classes)
     candidates[data.index] = wrong[data.index]
     return Division(aligned, candidates)
+
+
+def certainty_symptoms(
+    certainty: Tensor, data: BiasedDataset, *, confidence: float
+) -> Iterator[Symptom]:
+    """Whether the ensemble divides the data at all.
+
+    Args:
+        certainty: ``(members, full_size)`` as ``ensemble_certainty`` gives it.
+        data: The training data.
+        confidence: Probability above which a member is certain.
+    """
+    majority, own = len(certainty) / 2, certainty[:, data.index]
+    certain = float(((own > confidence).sum(0) > majority).float().mean())
+    wrong = float(((own == 0).sum(0) > majority).float().mean())
+    if certain < _LEAST_CERTAIN:
+        yield Symptom(
+            "ensemble sure of nothing",
+            f"Most members of the ensemble are certain of only {percent(certain)} of the training "
+            f"samples, so hardly any are known to be aligned.",
+            "Train the members longer with ensemble_length, or lower confidence.",
+        )
+    if wrong < FEWEST_WRONG:
+        yield Symptom(
+            "ensemble sure of everything",
+            f"Most members of the ensemble answer {percent(1 - wrong, decimals=2)} of the training "
+            f"samples rightly, so hardly any are candidates for guidance.",
+            "Train the members for a shorter time with ensemble_length, or lower the rate.",
+        )
 
 
 def in_words(division: Division, data: BiasedDataset) -> str:

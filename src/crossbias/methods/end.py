@@ -1,11 +1,13 @@
 """EnD: entangling and disentangling deep representations."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch.nn.functional as F
 
-from crossbias.functional import end_terms
+from crossbias.formatting import percent
+from crossbias.functional import end_terms, has_entangling_pairs
 from crossbias.networks.network import Network
 from crossbias.parameters import NonNegative
 from crossbias.train.method import Method, Supervision
@@ -13,6 +15,9 @@ from crossbias.types import Batch, Losses
 
 if TYPE_CHECKING:
     from crossbias.train.run import Run
+
+
+_LEAST_PAIRED = 0.5  # below it, the term is missing from more steps than it is in
 
 
 @dataclass(kw_only=True)
@@ -42,6 +47,9 @@ class EnD(Method):
     paper: ClassVar[str] = "EnD (CVPR 2021)"
     supervision: ClassVar[Supervision] = "bias labels"
     capturable: ClassVar[bool] = True
+    curves: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "paired": ("share of batches", "with entangling pairs")
+    }
 
     alpha: NonNegative = 0.1
     beta: NonNegative = 0.1
@@ -64,11 +72,26 @@ class EnD(Method):
         output = self.network(batch.inputs)
         task = F.cross_entropy(output.logits, batch.target)
         regularized = output.features if output.tapped is None else output.tapped.flatten(1)
-        whole = (self.run.gather(part) for part in (regularized, batch.target, batch.bias))
-        disentangling, entangling = end_terms(*whole, variant=self.variant)
+        features, target, bias = (
+            self.run.gather(part) for part in (regularized, batch.target, batch.bias)
+        )
+        disentangling, entangling = end_terms(features, target, bias, variant=self.variant)
         return {
             "loss": task + self.alpha * disentangling + self.beta * entangling,  # eqs. 1, 5
             "task": task,
             "disentangling": disentangling,
             "entangling": entangling,
+            "paired": has_entangling_pairs(target, bias).to(task.dtype),
         }
+
+    def examine(self, epochs: Sequence[Mapping[str, float]]) -> None:
+        """Warn where most batches had no pair for the entangling term."""
+        paired = sum(epoch["paired"] for epoch in epochs) / len(epochs)
+        if self.beta > 0 and paired < _LEAST_PAIRED:
+            self.run.warn(
+                "batches without pairs",
+                f"In {percent(1 - paired)} of the batches no two samples share a class and differ "
+                f"in bias: the entangling term is zero there.",
+                "Draw the groups equally often with --set train.sampling=group-balanced, or take "
+                "larger batches.",
+            )

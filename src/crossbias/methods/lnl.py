@@ -1,6 +1,6 @@
 """LNL: features that a second network cannot read the bias from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.functional import (
+    IGNORED,
     LEVELS,
     bias_cross_entropy,
     color_levels,
@@ -32,6 +33,10 @@ UNLEARNING: dict[str, Callable[[Tensor], Tensor]] = {
     "entropy": negative_conditional_entropy,
     "confusion": confusion,
 }
+
+# Below this part of the loss at chance, h has learned something: with a few hundred samples in an
+# epoch, the loss of an h at chance varies by less.
+_AT_CHANCE = 0.98
 
 
 @dataclass(kw_only=True)
@@ -116,6 +121,21 @@ class LNL(Method):
             "bias_optimizer": self.bias_optimizer,
         }
 
+    def examine(self, epochs: Sequence[Mapping[str, float]]) -> None:
+        """Warn where h was never better than knowing how frequent the values are."""
+        chance = self._entropy()
+        lowest = min(epoch["bias"] for epoch in epochs)
+        if lowest > _AT_CHANCE * chance:
+            what = "color" if self.target == "color" else str(self.run.data.bias)
+            self.run.warn(
+                "nothing to unlearn",
+                f"The bias network never predicted {what} better than chance: its loss was "
+                f"{lowest:.2f} at best, and always answering with the frequencies has "
+                f"{chance:.2f}. There was nothing to unlearn.",
+                "Name a layer that shows the bias with layer, let the bias network learn faster "
+                "with a higher train.lr or lr_factor, or take another method.",
+            )
+
     def _step_task(self, batch: Batch) -> Losses:
         output = self.network(batch.inputs)
         task = F.cross_entropy(output.logits, batch.target)
@@ -139,6 +159,20 @@ class LNL(Method):
             return batch.bias
         mean, std = self.loader.mean, self.loader.std
         return color_levels(batch.inputs, mean=mean, std=std, size=tapped.shape[-1])
+
+    def _entropy(self) -> float:
+        """The loss of an h that knows nothing but how frequent each value is."""
+        if self.target == "labels":
+            counts = self.run.data.counts().sum(0).double()
+        else:
+            _, shape = self._checked_layer(self.run)
+            counts = torch.zeros(LEVELS, dtype=torch.float64)
+            for batch in self.run.batches():
+                levels = color_levels(
+                    batch.inputs, mean=self.loader.mean, std=self.loader.std, size=shape[-1]
+                ).flatten()
+                counts += levels[levels != IGNORED].cpu().bincount(minlength=LEVELS)
+        return float(torch.special.entr(counts / counts.sum()).sum())
 
     def _bias_predictor(self, data: BiasedDataset, shape: torch.Size) -> nn.Module:
         """The network h, for a layer that gives ``shape`` for a sample."""

@@ -1,7 +1,7 @@
 """ReBias: a network made independent of others that are biased by design."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -9,12 +9,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from crossbias.data.dataset import BiasedDataset
 from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import percent
 from crossbias.functional import hsic, median_bandwidth
-from crossbias.networks.network import buffers_kept
+from crossbias.methods.kinds_of_bias import color_network_for, kinds_in_words
+from crossbias.methods.symptoms import (
+    FEWEST_WRONG,
+    TrainingAccuracy,
+    has_learned,
+    training_accuracy,
+)
+from crossbias.networks.network import Network, buffers_kept
 from crossbias.networks.recipe import Recipe
 from crossbias.parameters import NonNegative, Positive
+from crossbias.runs.health import Symptom
 from crossbias.seeds import global_randomness_kept, seed_global
 from crossbias.train.method import Method, Supervision
 from crossbias.types import Batch, Losses, Output
@@ -23,6 +33,10 @@ if TYPE_CHECKING:
     from crossbias.train.run import Run
 
 _FRACTION = 0.25  # of the training batches measure kernel widths, as in the released code
+
+# A network that sees only the bias is wrong on nearly all conflicting samples: they show it another
+# class. One that is right on more than half sees the class itself, or has learned them by heart.
+_SEES_ALL = 0.5
 
 
 @dataclass(kw_only=True)
@@ -40,7 +54,9 @@ class ReBias(Method):
 
     Args:
         biased: Names of one or several networks g, built for the data at hand. The paper has
-            one. Where its eq. 2 takes the maximum over g, the released code takes the sum.
+            one. Where its eq. 2 takes the maximum over g, the released code takes the sum. If
+            not given, ``convnet-1x1``, which sees color, for color images whose color tells the
+            class; otherwise training is refused, because the kind of bias is not known.
         lambda_f: Weight of independence in f's objective (the paper's lambda).
         lambda_g: Weight of dependence in g's objective.
         sigma: Width of the RBF kernels: one number for all (1 on Biased MNIST), a number for f
@@ -60,7 +76,7 @@ class ReBias(Method):
     capturable: ClassVar[bool] = True
     curves: ClassVar[Mapping[str, tuple[str, str]]] = {"hsic": ("HSIC", "hsic")}
 
-    biased: tuple[str, ...] | str = ("convnet-1x1",)
+    biased: tuple[str, ...] | str | None = None
     lambda_f: NonNegative = 1.0
     lambda_g: NonNegative = 1.0
     sigma: Positive | Literal["median"] | tuple[Positive, ...] = 1.0
@@ -69,20 +85,30 @@ class ReBias(Method):
     order: Literal["g-then-f", "f-then-g"] = "g-then-f"
 
     def __post_init__(self) -> None:
-        self.biased = (self.biased,) if isinstance(self.biased, str) else tuple(self.biased)
+        if self.biased is not None:
+            self.biased = (self.biased,) if isinstance(self.biased, str) else tuple(self.biased)
+
+    def fit(self, run: "Run") -> Network:
+        """One training, and a look at what each g has learned."""
+        network = run.train(self)
+        for name, biased in zip(self.names, self.biased_networks, strict=True):
+            for symptom in _kind_symptoms(name, training_accuracy(run, biased), run.data):
+                run.warn(*symptom)
+        return network
 
     def setup(self, run: "Run") -> None:
         """Build f, and each g for the same data."""
-        networks = 1 + len(self.biased)
+        self.names = (color_network_for(run.data),) if self.biased is None else self.biased
+        networks = 1 + len(self.names)
         if networks == 1:
             raise CrossbiasError("biased of ReBias names no network; name one, as 'convnet-1x1'")
         if isinstance(self.sigma, tuple) and len(self.sigma) != networks:
             raise CrossbiasError(
                 f"sigma of ReBias has {len(self.sigma)} numbers for {networks} networks; "
-                f"give one for f and one for each of: {', '.join(self.biased)}"
+                f"give one for f and one for each of: {', '.join(self.names)}"
             )
         super().setup(run)
-        built = [run.build(Recipe(name)) for name in self.biased]
+        built = [run.build(Recipe(name)) for name in self.names]
         self.biased_networks = [network for network, _ in built]
         self.biased_optimizers = [optimizer for _, optimizer in built]
         start = 1.0 if isinstance(self.sigma, str) else self.sigma
@@ -100,7 +126,7 @@ class ReBias(Method):
         """The widths that were used, if they are medians."""
         if self.sigma != "median":
             return {}
-        names = ["sigma_f", *(f"sigma_g{number}" for number in range(1, len(self.biased) + 1))]
+        names = ["sigma_f", *(f"sigma_g{number}" for number in range(1, len(self.names) + 1))]
         return dict(zip(names, self.widths.tolist(), strict=True))
 
     def step(self, batch: Batch) -> Losses:
@@ -149,6 +175,33 @@ class ReBias(Method):
 
     def _chosen(self, output: Output) -> Tensor:
         return output.logits if self.position == "logits" else output.features
+
+
+def _kind_symptoms(name: str, accuracy: TrainingAccuracy, data: BiasedDataset) -> Iterator[Symptom]:
+    """Whether a network g sees nothing of the bias, or more than the bias.
+
+    Args:
+        name: Name of the network g.
+        accuracy: Its accuracy.
+        data: What it was trained on.
+    """
+    overall, _, conflicting = accuracy
+    if not has_learned(overall, data):
+        yield Symptom(
+            "biased network sees nothing",
+            f"The biased network {name} is right on {percent(overall)} of the training samples, "
+            f"hardly better than chance: it does not see the bias, and being independent of it "
+            f"changes nothing.",
+            f"Choose a network for the kind of bias with biased: {kinds_in_words()}.",
+        )
+    elif overall > 1 - FEWEST_WRONG if conflicting is None else conflicting > _SEES_ALL:
+        right, which = (overall, "") if conflicting is None else (conflicting, " conflicting")
+        yield Symptom(
+            "biased network sees everything",
+            f"The biased network {name} is right on {percent(right)} of the{which} training "
+            f"samples: it sees more than the bias, and being independent of it costs the task.",
+            f"Choose a network that sees less with biased: {kinds_in_words()}.",
+        )
 
 
 @torch.no_grad()

@@ -52,6 +52,7 @@ def _row(comparison: Comparison, row: Row) -> dict[str, Any]:
         "metrics": {name: _number(number) for name, number in row.numbers.items()},
         "gains": as_json(gains),
         "p": {name: test.p for name, test in tests.items()},
+        "health": row.health,
     }
 
 

@@ -19,6 +19,8 @@ Folders = str | Path | Sequence[str | Path]  # one run folder or several
 
 _OF_SAMPLES = ("overall", "aligned", "conflicting")  # what McNemar's test is about
 
+_CLEAR = 0.05  # p-value below which a gain is taken for one
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Comparison:
@@ -70,6 +72,19 @@ class Comparison:
         return tuple(names[run.path] for run in self.runs)
 
     @property
+    def health(self) -> list[str]:
+        """What went wrong in the trainings: one line for each text, with the rows it is about."""
+        rows: dict[str, list[str]] = {}
+        for row in self.rows:
+            for text in row.health:
+                rows.setdefault(text, []).append(row.label)
+        everywhere = len(self.rows) if self.rows[1:] else 0
+        return [
+            f"{'All rows' if len(labels) == everywhere else '; '.join(labels)}: {text}"
+            for text, labels in rows.items()
+        ]
+
+    @property
     def commands(self) -> list[str]:
         """What to type to do all of it again: each training once, and then the report."""
         trained = [str(run.config["command"]) for run in self.runs if run.config.get("command")]
@@ -115,15 +130,17 @@ def compare(
     # The cell of each test sample, (n,); unknown bias, -1, is in the last column.
     cell = judged.target * width + judged.attribute(judged_by).remainder(width)
     weights = {name: WEIGHTS[name](cells).flatten() for name in names if name in WEIGHTS}
+    gains = {row.label: _gains(baseline, row, cell, weights) for row in others}
+    tests = {row.label: _tests(baseline, row, cell, weights) for row in others}
     return Comparison(
         metrics=names,
         runs=tuple(read),
         rows=tuple(rows),
         baseline=baseline,
-        gains={row.label: _gains(baseline, row, cell, weights) for row in others},
-        tests={row.label: _tests(baseline, row, cell, weights) for row in others},
+        gains=gains,
+        tests=tests,
         attribute=judged_by,
-        notes=tuple(_notes(rows)),
+        notes=(*_notes(rows), *_advice(baseline, gains, tests)),
     )
 
 
@@ -230,3 +247,25 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     if warning := rows[0].metrics[0].warning:
         notes.append(f"{warning}.")
     return notes
+
+
+def _advice(
+    baseline: Row,
+    gains: Mapping[str, Mapping[str, Estimate]],
+    tests: Mapping[str, Mapping[str, McNemar]],
+) -> list[str]:
+    """Where to read on if no method is clearly better than plain training."""
+    compared = False
+    for label, found in gains.items():
+        name = "conflicting" if "conflicting" in found else "overall"
+        if name in found:
+            compared = True
+            test = tests[label].get(name)  # the interval of a few samples may be too short
+            if found[name].low > 0 and (test is None or test.p < _CLEAR):
+                return []
+    if baseline.runs[0].method != "erm" or not compared:
+        return []
+    return [
+        "No method is clearly better than plain training. What to try next: "
+        "docs/it-did-not-help.md of crossbias."
+    ]

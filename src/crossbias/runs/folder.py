@@ -27,6 +27,7 @@ class RunFolder:
         self.metrics = path / "metrics.json"
         self.views = path / "views.npz"
         self.labels = path / "labels.npz"
+        self.health = path / "health.json"
         self.done = path / "done"
 
     @classmethod
@@ -57,11 +58,15 @@ class RunFolder:
         with self.log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 
-    def trim_log(self, stage: str, epochs: int) -> None:
-        """Drop what a stage logged after so many epochs: it is about to be done again."""
+    def trim_log(self, stage: str, epochs: int) -> list[dict[str, Any]]:
+        """Drop what a stage logged after so many epochs: it is about to be done again.
+
+        Returns:
+            What the stage logged before, one record for each epoch.
+        """
         if not self.log.exists():
-            return
-        kept = []
+            return []
+        kept, own = [], []
         for line in self.log.read_text(encoding="utf-8").splitlines():
             try:
                 record = json.loads(line)
@@ -69,7 +74,9 @@ class RunFolder:
                 continue
             if record["stage"] != stage or record["epoch"] <= epochs:
                 kept.append(line + "\n")
+                own += [record] if record["stage"] == stage else []
         write_atomically(self.log, lambda file: file.write("".join(kept).encode()))
+        return own
 
     def save_model(self, state: dict[str, Tensor]) -> None:
         """Store the trained network, the run's result."""

@@ -37,8 +37,9 @@ def grids_of(comparison: Comparison) -> list[Grid]:
 
 
 def legend(comparison: Comparison) -> list[str]:
-    """How to read the grids, and what to know before reading them."""
-    return [*about_rows(comparison), *about_gains(comparison), *comparison.notes]
+    """How to read the grids, what to know before reading them, and what went wrong."""
+    about = [*about_rows(comparison), *about_gains(comparison), *comparison.notes]
+    return [*about, *comparison.health]
 
 
 def about_rows(comparison: Comparison) -> list[str]:

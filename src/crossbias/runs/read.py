@@ -12,6 +12,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.parameters import unknown
 from crossbias.runs.files import load_torch, read_json
 from crossbias.runs.folder import RunFolder, check_finished
+from crossbias.runs.health import Symptom, load_health
 from crossbias.runs.stored import TrainingLabels, Views, load_labels, load_predictions, load_views
 from crossbias.types import UNKNOWN
 from crossbias.verify import Metrics, Predictions, judged_split
@@ -39,6 +40,7 @@ class FinishedRun:
         predictions: For each split, the model's answers.
         views: For each split that has them, features and maps of the model.
         labels: Targets and attributes of the training samples, where the run kept them.
+        health: What went wrong in the training, if anything.
         chosen_split: The split to judge by, where the caller asked for another than the usual.
     """
 
@@ -49,6 +51,7 @@ class FinishedRun:
     predictions: Mapping[str, Predictions]
     views: Mapping[str, Views] = field(default_factory=dict)
     labels: TrainingLabels | None = None
+    health: tuple[Symptom, ...] = ()
     chosen_split: str | None = None
 
     def __repr__(self) -> str:
@@ -176,6 +179,7 @@ def read_run(folder: Path | str) -> FinishedRun:
         predictions=load_predictions(files.predictions),
         views=load_views(files.views) if files.views.exists() else {},
         labels=load_labels(files.labels) if files.labels.exists() else None,
+        health=tuple(load_health(files.health)),
     )
     for split, predictions in run.predictions.items():
         if not _fits(predictions, run.metrics.get(split), run.bias):

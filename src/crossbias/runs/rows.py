@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from crossbias.errors import CrossbiasError
 from crossbias.formatting import setting
 from crossbias.parameters import unknown
+from crossbias.runs.health import in_words
 from crossbias.runs.read import FinishedRun
 from crossbias.verify import Estimate, Metrics, mean_of_dependent, over_seeds, protocols
 
@@ -64,6 +65,11 @@ class Row(NamedTuple):
     def selection(self) -> str:
         """The rule by which the epoch was chosen."""
         return str(self.runs[0].config["selection"])
+
+    @property
+    def health(self) -> list[str]:
+        """What went wrong in the trainings, and what to change, one text for each symptom."""
+        return in_words([run.health for run in self.runs])
 
     @property
     def seconds(self) -> float:

@@ -123,7 +123,8 @@ def train_run(
             index=train.index, target=train.targets, attributes=train.attributes
         )
         save_labels(run.folder.labels, labels)
-    result = Result(trained, {}, path, record, alignments_of(train))
+    health = tuple(run.health.values())
+    result = Result(trained, {}, path, record, alignments_of(train), health)
     if validation is not None:
         result.evaluate(validation)
     return result

@@ -14,6 +14,7 @@ from crossbias.networks.network import has_batch_norm
 from crossbias.runs.folder import resume_command
 from crossbias.seeds import seed_global
 from crossbias.train.checkpoint import load_checkpoint, packed, restore, save_checkpoint
+from crossbias.train.data_symptoms import validation_symptoms
 from crossbias.train.graph import GraphedStep
 from crossbias.train.meter import Meter, Pace
 from crossbias.train.method import Method
@@ -63,6 +64,7 @@ class Training:
         self.epoch = self.step = 0  # finished epochs, and finished steps of the next one
         self.meter, self.pace = Meter(self.epoch_steps), Pace()
         self.best: dict[str, Any] | None = None
+        self.records: list[dict[str, Any]] = []  # what was logged, in this process or before
 
     def go(self) -> None:
         """Train to the end and keep the network that the selection rule names."""
@@ -81,6 +83,17 @@ class Training:
             self._end_epoch()
         if self.best is not None:
             self.method.network.load_state_dict(self.best["network"])
+        if self.run.devices.is_main:
+            self._examine()
+
+    def _examine(self) -> None:
+        """Let the method look at its log, and see whether validation told epochs apart."""
+        self.method.examine([record["losses"] for record in self.records])
+        validations = [found for record in self.records if (found := record["validation"])]
+        rule = self.run.config.selection
+        if self.final and rule != "last":
+            for symptom in validation_symptoms([_value(found, rule) for found in validations]):
+                self.run.warn(*symptom)
 
     def _train_epoch(self, step: Callable[[Batch], Losses]) -> None:
         run = self.run
@@ -123,6 +136,7 @@ class Training:
             "losses": losses,
             "validation": validation,
         }
+        self.records.append(record)
         self.step, self.meter, self.pace = 0, Meter(self.epoch_steps), Pace()
         self._keep_best(validation)
         if self.run.folder is not None and self.run.devices.is_main:
@@ -156,7 +170,7 @@ class Training:
         rule = self.run.config.selection
         if rule == "last" or not self.final or validation is None:
             return
-        value = validation["worst_group" if rule == "validation-worst-group" else "accuracy"]
+        value = _value(validation, rule)
         if self.best is None or value > self.best["value"]:
             state = self.method.network.state_dict()
             copied = {name: tensor.detach().cpu().clone() for name, tensor in state.items()}
@@ -199,7 +213,7 @@ class Training:
             if saved["stage"] == self.name:
                 self._restore(saved, str(folder.checkpoint))
         if self.run.devices.is_main:
-            folder.trim_log(self.name, self.epoch)
+            self.records = folder.trim_log(self.name, self.epoch)
 
     def _restore(self, saved: dict[str, Any], path: str) -> None:
         for what, own in (("method", repr(self.method)), ("data", self.run.data.hash)):
@@ -227,6 +241,11 @@ class Training:
 
     def _seed(self, *purpose: str | int) -> int:
         return self.run.seed(self.epoch, *purpose)
+
+
+def _value(validation: dict[str, float], rule: str) -> float:
+    """The number by which a selection rule judges an epoch."""
+    return validation["worst_group" if rule == "validation-worst-group" else "accuracy"]
 
 
 def _set_training(method: Method) -> None:

@@ -1,6 +1,6 @@
 """Method: a de-biasing algorithm in three nested verbs, loss in step in fit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from torch.optim import Optimizer
@@ -87,6 +87,13 @@ class Method:
     def end_epoch(self) -> dict[str, float]:
         """Called after the last step of each epoch; the result is logged with the losses."""
         return {}
+
+    def examine(self, epochs: Sequence[Mapping[str, float]]) -> None:
+        """Called after the last epoch; report with ``self.run.warn`` what kept it from working.
+
+        Args:
+            epochs: What this training logged in each epoch: the means of its losses.
+        """
 
     def fit(self, run: "Run") -> Network:
         """The whole algorithm."""

@@ -13,6 +13,7 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.networks.network import Network
 from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
+from crossbias.runs.health import Symptom
 from crossbias.runs.stored import save_predictions, save_views
 from crossbias.train.evaluation import metrics_of, predict
 from crossbias.train.explanations import views_of
@@ -32,6 +33,7 @@ class Result:
         config: What the run folder's ``config.json`` holds.
         alignments: For every attribute, which of its values went along with which class in the
             training data.
+        health: What went wrong in the training, and what to change.
     """
 
     network: Network
@@ -39,6 +41,7 @@ class Result:
     folder: Path | None
     config: dict[str, Any]
     alignments: Mapping[str, Alignment]
+    health: tuple[Symptom, ...] = ()
     _predictions: dict[str, Predictions] = field(default_factory=dict)
 
     def __repr__(self) -> str:

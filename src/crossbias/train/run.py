@@ -21,9 +21,11 @@ from crossbias.networks.trace import shaken
 from crossbias.progress import Progress
 from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
+from crossbias.runs.health import Symptom, load_health, save_health
 from crossbias.seeds import global_randomness_kept, seed_for, seed_global
 from crossbias.train.checkpoint import packed, restore
 from crossbias.train.config import TrainConfig
+from crossbias.train.data_symptoms import data_symptoms
 from crossbias.train.devices import Devices, unwrapped
 from crossbias.train.evaluation import evaluation_pass
 from crossbias.train.interrupts import Interrupts
@@ -90,6 +92,7 @@ class Run:
         # seed them, and whether the run ends with it.
         self._prefix, self._seed_prefix, self._last = "", "", True
         self._loaders: dict[int, Loader] = {}
+        self._health: dict[str, Symptom] = {}  # shared by the runs of all stages
 
     @overload
     def build(
@@ -237,10 +240,13 @@ class Run:
             self.progress.note(f"stage {child.stage_name!r} is finished already")
             restore(method.state(), saved, f"the state of stage {child.stage_name!r}")
         else:
+            training = Training(
+                child, method, final=final, epochs=epochs, steps=steps, weights=weights
+            )
+            for symptom in data_symptoms(self.data, self.validation, self.config.selection):
+                self.warn(*symptom)
             with self.devices.training():
-                Training(
-                    child, method, final=final, epochs=epochs, steps=steps, weights=weights
-                ).go()
+                training.go()
             self.devices.share(method.network)
             if self.folder is not None and self.devices.is_main and not final:
                 self.folder.save_stage(f"{child.stage_name}.state", packed(method.state()))
@@ -267,6 +273,34 @@ class Run:
             path = self.folder.stages / f"{self._prefix}{name}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, value)
+
+    def warn(self, name: str, sentence: str, remedy: str) -> None:
+        """Report that something keeps the method from working.
+
+        The log shows it at once, and the run folder keeps it in ``health.json`` for comparisons
+        and the report. A warning that was given before, in an interrupted run for example, is not
+        repeated.
+
+        Args:
+            name: A few words that name the problem, the same in every run that has it.
+            sentence: What was measured and what it means, as a whole sentence.
+            remedy: What to change, as a whole sentence.
+        """
+        symptom = Symptom(self._prefix + name, sentence, remedy)
+        if self.health.get(symptom.name) == symptom:
+            return
+        self._health[symptom.name] = symptom
+        self.progress.note(f"warning: {symptom}")
+        if self.folder is not None and self.devices.is_main:
+            save_health(self.folder.health, self._health.values())
+
+    @property
+    def health(self) -> dict[str, Symptom]:
+        """What the run has warned about so far, before an interruption too, by name."""
+        if self.folder is not None:
+            found = load_health(self.folder.health)
+            self._health.update({symptom.name: symptom for symptom in found})
+        return self._health
 
     def nested(self, name: str, *, data: BiasedDataset | None = None, last: bool = True) -> "Run":
         """This run for a whole method inside another one, whose stages get names of their own.

@@ -1,0 +1,166 @@
+"""DFR: the last layer of a plainly trained network, trained again on group-balanced samples."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossbias.data.dataset import BiasedDataset
+from crossbias.errors import CrossbiasError
+from crossbias.functional import sparse_logistic_regression
+from crossbias.methods.erm import ERM
+from crossbias.networks.network import Network
+from crossbias.parameters import Count, Positive
+from crossbias.train.evaluation import batches_for, evaluation_pass
+from crossbias.train.method import Method, Supervision
+from crossbias.types import UNKNOWN
+
+if TYPE_CHECKING:
+    from crossbias.train.run import Run
+
+
+class _Samples(NamedTuple):
+    """Standardized features of validation samples whose group is known, on the CPU."""
+
+    features: Tensor  # (n, D)
+    target: Tensor  # (n,)
+    group: Tensor  # (n,)
+
+    def at(self, rows: Tensor) -> "_Samples":
+        return _Samples(*(part[rows] for part in self))
+
+
+@dataclass(kw_only=True)
+class DFR(Method):
+    """Deep feature reweighting (Kirichenko et al., ICLR 2023), on validation data.
+
+    A network is trained plainly. Its last layer is then replaced by logistic regression with an
+    L1 penalty on its features of the validation samples: as many of every (target, bias) group as
+    the smallest one has. The weights are averaged over several such draws. The strength of the
+    penalty is the one with the best worst group when half of the validation samples are fitted and
+    the other half is judged.
+
+    Args:
+        strengths: Values of C to choose from, the inverse of the penalty; the paper's seven.
+        draws: Number of draws whose weights are averaged; 20 in the paper, 10 in the variant that
+            fits training samples.
+    """
+
+    name: ClassVar[str] = "dfr"
+    paper: ClassVar[str] = "DFR (ICLR 2023)"
+    supervision: ClassVar[Supervision] = "bias labels"
+
+    strengths: tuple[Positive, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
+    draws: Count = 10
+
+    def fit(self, run: "Run") -> Network:
+        """Plain network, then its last layer."""
+        validation = _checked(run.validation)
+        if not self.strengths:
+            raise CrossbiasError("strengths of DFR names no value; name one or more, as 1.0")
+        if run.outline().head.bias is None:
+            raise CrossbiasError("DFR needs a network whose last layer has a bias; give it one")
+        network = run.train(ERM())
+        head = run.stage("head", lambda: self._head(run, network, validation))
+        with torch.no_grad():
+            network.head.weight.copy_(head[:, :-1])
+            network.head.bias.copy_(head[:, -1])
+        return network
+
+    def _head(self, run: "Run", network: Network, validation: BiasedDataset) -> Tensor:
+        """Weights and biases of the last layer, (classes, D + 1) float32."""
+        features = run.score(network, lambda _, output: output.features).cpu()[run.data.index]
+        mean, deviation = features.double().mean(0), features.double().std(0, correction=0)
+        deviation = torch.where(deviation > 0, deviation, 1.0)
+        known = validation.biases != UNKNOWN
+        own = ((_features(network, validation) - mean) / deviation)[known]
+        samples = _Samples(own, validation.targets[known], validation.groups[known])
+        strength = self._chosen(samples, validation.num_classes, _generator(run, "strength"))
+        weight, bias = _averaged(
+            samples, validation.num_classes, strength, self.draws, _generator(run, "draws")
+        )
+        run.keep("head", {"strength": strength, "weights that are not 0": int((weight != 0).sum())})
+        # The head sees features that are not standardized.
+        weight = weight / deviation
+        return torch.cat([weight, (bias - weight @ mean)[:, None]], 1).float()
+
+    def _chosen(self, samples: _Samples, classes: int, generator: torch.Generator) -> float:
+        """The strength with the best worst group, from two halves of each group."""
+        fitted, judged = _halves(samples, generator)
+        part = fitted.at(_balanced(fitted.group, generator))
+
+        def worst_group(strength: float) -> float:
+            weight, bias = sparse_logistic_regression(
+                part.features, part.target, classes=classes, strength=strength
+            )
+            right = (judged.features @ weight.T + bias).argmax(1) == judged.target
+            groups = judged.group.bincount()
+            shares = judged.group[right].bincount(minlength=len(groups)) / groups
+            return float(shares[groups > 0].min())
+
+        return max(self.strengths, key=worst_group)
+
+
+def _checked(validation: BiasedDataset | None) -> BiasedDataset:
+    """The validation data; refused where a group has fewer than one sample for each half."""
+    if validation is None or not validation.has_bias_labels:
+        raise CrossbiasError(
+            "DFR needs validation data with bias labels, on which it trains the last layer; give "
+            "the data a validation split, or use group-balanced, which uses training samples"
+        )
+    values = validation.values[validation.bias or ""]
+    few = [
+        f"{name} / {value} {number}"
+        for name, row in zip(validation.classes, validation.counts().tolist(), strict=True)
+        for value, number in zip(values, row, strict=True)
+        if number < 2
+    ]
+    if few:
+        raise CrossbiasError(
+            f"DFR needs at least 2 validation samples of every group, but {validation.name} has: "
+            f"{', '.join(few)}; add such samples to the validation split, or use group-balanced"
+        )
+    return validation
+
+
+def _features(network: Network, data: BiasedDataset) -> Tensor:
+    found = evaluation_pass(network, batches_for(network, data))
+    return torch.cat([output.features.double().cpu() for _, output in found])
+
+
+def _generator(run: "Run", purpose: str) -> torch.Generator:
+    return torch.Generator().manual_seed(run.seed("dfr", purpose))
+
+
+def _balanced(group: Tensor, generator: torch.Generator) -> Tensor:
+    """Random rows, as many of every group as the smallest one has."""
+    shuffled = torch.randperm(len(group), generator=generator)
+    smallest = int(group.bincount()[group].min())
+    present = group.bincount().nonzero().squeeze(1).tolist()
+    return torch.cat([shuffled[group[shuffled] == number][:smallest] for number in present])
+
+
+def _halves(samples: _Samples, generator: torch.Generator) -> tuple[_Samples, _Samples]:
+    """Random halves of every group; the first half has the odd sample."""
+    shuffled = torch.randperm(len(samples.group), generator=generator)
+    order = shuffled[samples.group[shuffled].argsort(stable=True)]
+    starts = samples.group.bincount().cumsum(0) - samples.group.bincount()
+    place = torch.arange(len(order)) - starts[samples.group[order]]
+    return samples.at(order[place % 2 == 0]), samples.at(order[place % 2 == 1])
+
+
+def _averaged(
+    samples: _Samples, classes: int, strength: float, draws: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Mean weights and biases over group-balanced draws."""
+    found = []
+    for _ in range(draws):
+        part = samples.at(_balanced(samples.group, generator))
+        found.append(
+            sparse_logistic_regression(
+                part.features, part.target, classes=classes, strength=strength
+            )
+        )
+    weights, biases = zip(*found, strict=True)
+    return torch.stack(weights).mean(0), torch.stack(biases).mean(0)

@@ -1,0 +1,79 @@
+"""Networks that see only one kind of bias, and whether the images can have that kind."""
+
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from crossbias.data.dataset import BiasedDataset
+from crossbias.errors import CrossbiasError
+from crossbias.formatting import percent
+
+KINDS: Final = {
+    "color": "convnet-1x1",
+    "texture": "bagnet18",
+    "the scene, in clips": "resnet18-2d",
+}
+"""For each kind of bias that ReBias has been tried on, a network that sees little else."""
+
+_SAMPLES = 2000  # images whose colors are looked at
+_GRAY = 8  # channels of a gray JPEG file may differ by so much of 255
+_TELLS = 0.1  # of the way from chance to always right, for color to tell the class
+
+
+def kinds_in_words() -> str:
+    """The kinds and their networks, for messages."""
+    return ", ".join(f"{name} for {kind}" for kind, name in KINDS.items())
+
+
+def color_network_for(data: BiasedDataset) -> str:
+    """The network that sees only color; refused where the bias cannot be the color.
+
+    Args:
+        data: The training data; a few thousand of its images are looked at, its bias labels not.
+    """
+    reason = _why_not_color(data)
+    if reason:
+        raise CrossbiasError(
+            f"ReBias needs a network that sees only the bias, and none was chosen: {reason}. Name "
+            f"one with biased=NAME: {kinds_in_words()}, or your own, as my_module:my_network"
+        )
+    return KINDS["color"]
+
+
+def _why_not_color(data: BiasedDataset) -> str:
+    if data.inputs.ndim != 4:
+        return f"the inputs of {data.name} are no images"
+    count = min(_SAMPLES, len(data))
+    rows = torch.linspace(0, len(data) - 1, count).long()
+    images = data.pictures(rows)
+    if (images.int() - images[:, :1].int()).abs().max() <= _GRAY:
+        return f"the images of {data.name} are gray"
+    accuracy = accuracy_by_color(images, data.targets[rows])
+    chance = 1 / int((data.targets[rows].bincount() > 0).sum())
+    if accuracy < chance + _TELLS * (1 - chance):
+        return (
+            f"the color of the images of {data.name} does not tell their class "
+            f"({percent(accuracy)} right, {percent(chance)} by chance), so the bias is another kind"
+        )
+    return ""
+
+
+def accuracy_by_color(images: Tensor, targets: Tensor) -> float:
+    """How often the class with the nearest mean color is the right one, averaged over classes.
+
+    Args:
+        images: ``(n, C, H, W)`` uint8.
+        targets: ``(n,)`` class numbers.
+
+    >>> images = torch.tensor([0, 0, 9, 9], dtype=torch.uint8).view(4, 1, 1, 1)
+    >>> accuracy_by_color(images, torch.tensor([0, 0, 1, 1]))
+    1.0
+    """
+    colors = images.float().mean((2, 3))  # (n, C)
+    present = targets.bincount().nonzero().squeeze(1)
+    centers = torch.stack([colors[targets == number].mean(0) for number in present])
+    right = present[torch.cdist(colors, centers).argmin(1)] == targets
+    return float(
+        torch.stack([right[targets == number].float().mean() for number in present]).mean()
+    )

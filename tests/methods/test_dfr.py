@@ -1,0 +1,106 @@
+"""DFR: the last layer is trained on group-balanced validation samples, the rest plainly."""
+
+import dataclasses
+
+import pytest
+import torch
+
+import crossbias
+from crossbias import BiasedDataset, TrainConfig
+from crossbias.errors import CrossbiasError
+from crossbias.functional import sparse_logistic_regression
+from crossbias.methods import DFR, ERM
+from crossbias.methods.dfr import _balanced, _halves, _Samples
+from crossbias.runs.files import read_json
+from crossbias.testing import contract, tiny_data
+from crossbias.train.evaluation import predict
+
+OTHER_VALUES = {"strengths": (0.05,), "draws": 3}
+CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
+VALIDATION = tiny_data(90, seed=1, split="validation")
+
+
+@pytest.mark.parametrize("rule", contract(DFR, other_values=OTHER_VALUES), ids=str)
+def test_contract(rule):
+    rule()
+
+
+def test_a_balanced_draw_has_as_many_of_every_group_as_the_smallest_has():
+    group = torch.tensor([3] * 9 + [0] * 4 + [5] * 2)
+    rows = _balanced(group, torch.Generator().manual_seed(0))
+    assert group[rows].bincount().tolist() == [2, 0, 0, 2, 0, 2]
+    assert len(set(rows.tolist())) == 6
+    assert rows.tolist() != _balanced(group, torch.Generator().manual_seed(1)).tolist()
+
+
+def test_halves_divide_every_group():
+    group = torch.tensor([1, 0, 1, 1, 0, 2, 1, 2, 1])
+    samples = _Samples(torch.arange(9.0)[:, None], group, group)
+    one, other = _halves(samples, torch.Generator().manual_seed(0))
+    assert one.group.bincount().tolist() == [1, 3, 1]
+    assert other.group.bincount().tolist() == [1, 2, 1]
+    together = torch.cat([one.features, other.features]).squeeze(1)
+    assert together.sort().values.tolist() == list(range(9))
+
+
+def test_only_the_last_layer_differs_from_plain_training(data, network, tmp_path):
+    """With groups of equal size every draw is all of them: one regression, written out here."""
+    counts = VALIDATION.counts()
+    keep = torch.cat([(VALIDATION.groups == group).nonzero()[:2, 0] for group in range(9)])
+    even = VALIDATION.subset(keep)
+    assert (even.counts() == 2).all()
+    assert not (counts == 2).all()
+    options = {"network": network, "config": CONFIG}
+    plain = crossbias.fit(ERM(), data, even, **options).network
+    method = DFR(strengths=(0.7,), draws=2)
+    found = crossbias.fit(method, data, even, folder=tmp_path / "run", **options).network
+    for key, value in plain.body.state_dict().items():
+        assert torch.equal(found.body.state_dict()[key], value)
+
+    def features(split: BiasedDataset) -> torch.Tensor:
+        images = (split.inputs.float() / 255 - 0.5) / 0.5
+        with torch.no_grad():
+            return plain(images).features.double()
+
+    mean, deviation = features(data).mean(0), features(data).std(0, correction=0)
+    own = (features(even) - mean) / deviation
+    weight, bias = sparse_logistic_regression(own, even.targets, classes=3, strength=0.7)
+    expected = (own @ weight.T + bias).softmax(1).float()
+    torch.testing.assert_close(predict(found, even).probabilities, expected, rtol=1e-3, atol=1e-4)
+    assert read_json(tmp_path / "run" / "stages" / "head.json")["strength"] == 0.7
+
+
+def test_the_strength_with_the_best_worst_group_is_chosen(data, network, tmp_path):
+    """A penalty that leaves no weight answers one class: its worst group is never right."""
+    method = DFR(strengths=(1e-6, 1.0))
+    config = dataclasses.replace(CONFIG, epochs=8)
+    options = {"network": network, "config": config, "folder": tmp_path / "run"}
+    crossbias.fit(method, tiny_data(240), tiny_data(480, seed=1, split="validation"), **options)
+    assert read_json(tmp_path / "run" / "stages" / "head.json")["strength"] == 1.0
+
+
+def test_the_worst_group_is_better_than_with_plain_training(network):
+    """The features show class and bias; plain training weighs them by how often they agree."""
+    train, test = tiny_data(600), tiny_data(900, seed=3, split="test")
+    rare = (train.targets == train.biases) | (torch.arange(600) % 12 == 0)
+    config = TrainConfig(epochs=4, batch_size=32, device="cpu", lr=0.01)
+    worst = {}
+    for method in (ERM(), DFR()):
+        options = {"network": network, "config": config}
+        validation = tiny_data(450, seed=1, split="validation")
+        result = crossbias.fit(method, train.subset(rare), validation, **options)
+        worst[method.name] = result.evaluate(test)["test"].worst_group.accuracy.value
+    assert worst["dfr"] > worst["erm"] + 0.1
+
+
+def test_data_it_cannot_work_with_is_refused_before_training(data, network, tmp_path):
+    options = {"network": network, "config": CONFIG, "folder": tmp_path / "run"}
+    for validation in (None, VALIDATION.with_bias(None)):
+        with pytest.raises(CrossbiasError, match=r"needs validation data with bias labels"):
+            crossbias.fit(DFR(), data, validation, **options)
+    few = VALIDATION.subset((VALIDATION.targets != 2) | (VALIDATION.biases != 0))
+    with pytest.raises(CrossbiasError, match=r"at least 2 .* but tiny has: 2 / 0 0; add such"):
+        crossbias.fit(DFR(), data, few, **options)
+    with pytest.raises(CrossbiasError, match=r"names no value; name one"):
+        crossbias.fit(DFR(strengths=()), data, VALIDATION, **options)
+    assert not (tmp_path / "run").exists()
