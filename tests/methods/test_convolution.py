@@ -94,7 +94,7 @@ def test_lower_precision_is_near_and_leaves_the_types_alone(name):
 
 @pytest.mark.parametrize("wanted", ["images", "weight"])
 def test_only_gradients_that_are_asked_for_are_computed(wanted, monkeypatch):
-    other = {"images": "_weight_gradient", "weight": "_input_gradient"}[wanted]
+    other = {"images": "_weight_gradient", "weight": "conv2d_input"}[wanted]
     monkeypatch.setattr(batchable_layers, other, None)  # calling it would fail
     images = torch.rand(1, 3, 6, 6, requires_grad=wanted == "images")
     weight = torch.rand(2, 3, 3, 3, requires_grad=wanted == "weight")

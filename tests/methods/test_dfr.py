@@ -22,7 +22,7 @@ VALIDATION = tiny_data(90, seed=1, split="validation")
 
 @pytest.mark.parametrize("rule", contract(DFR, other_values=OTHER_VALUES), ids=str)
 def test_contract(rule):
-    rule()
+    rule.check()
 
 
 def test_a_balanced_draw_has_as_many_of_every_group_as_the_smallest_has():

@@ -221,5 +221,6 @@ def _open(
 
 def _forget_if_unused(folder: RunFolder | None) -> None:
     """Remove the folder of a run that was refused before it did anything."""
-    if folder is not None and {entry.name for entry in folder.path.iterdir()} == {"config.json"}:
+    unused = {"config.json", "health.json"}  # written before the first step
+    if folder is not None and {entry.name for entry in folder.path.iterdir()} <= unused:
         shutil.rmtree(folder.path)
