@@ -24,6 +24,7 @@ from benchmarks.measure import RESULTS
 from crossbias.errors import CrossbiasError
 from crossbias.formatting import DASH
 from crossbias.parameters import closest
+from crossbias.runs.health import load_health
 from crossbias.verify import over_seeds
 
 ROOT = Path(__file__).parents[1]
@@ -37,7 +38,8 @@ class Job:
     row: str
     column: str
     seed: int
-    recipe: str
+    recipe: str | None
+    method: str | None
     settings: Mapping[str, Any]
 
     @property
@@ -49,8 +51,9 @@ class Job:
         """Arguments of ``crossbias`` but for the folder."""
         settings = self.settings | {"data.seed": self.seed}
         sets = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-        config = f"recipes/{self.recipe}.toml"
-        return ["train", "--config", config, "--seed", str(self.seed), *sets]
+        start = ["--method", self.method] if self.method else []
+        start += ["--config", f"recipes/{self.recipe}.toml"] if self.recipe else []
+        return ["train", *start, "--seed", str(self.seed), *sets]
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,8 @@ class Table:
         seeds: Each changes weights, order and the drawing of the data.
         metrics: Name, and the split and the number of ``metrics.json`` it is.
         columns: Name, and settings of all runs in it.
-        rows: Name, recipe, settings, and for each metric the paper's number in each column: a
-            number, or a number and its spread.
+        rows: Name, recipe or method, settings, and for each metric the paper's number in each
+            column: a number, or a number and its spread.
     """
 
     title: str
@@ -89,6 +92,8 @@ class Table:
                 f"{path} has a seed twice: {table.seeds}; a repetition adds nothing"
             )
         for name, row in table.rows.items():
+            if "method" in row and "recipe" not in row:
+                continue
             if not (recipes / f"{row['recipe']}.toml").exists():
                 known = sorted(file.stem for file in recipes.glob("*.toml"))
                 raise CrossbiasError(
@@ -108,7 +113,10 @@ class Table:
         for seed in self.seeds:
             for row, about in self.rows.items():
                 for column, settings in self.columns.items():
-                    yield Job(row, column, seed, about["recipe"], settings | about.get("set", {}))
+                    yield Job(
+                        row, column, seed, about.get("recipe"), about.get("method"),
+                        settings | about.get("set", {}),
+                    )  # fmt: skip
 
 
 def main() -> None:
@@ -182,6 +190,7 @@ def _record(folder: Path, job: Job, jobs: int) -> dict[str, Any]:
         "hashes": config["data"]["hashes"],
         "seconds": round(sum(epoch["seconds"] for epoch in epochs), 1),
         "jobs": jobs,
+        "health": [symptom.name for symptom in load_health(folder / "health.json")],
         "found": {
             split: {name: values[name]["value"] for name in numbers if values.get(name)}
             for split, values in metrics.items()

@@ -25,6 +25,7 @@ OTHER_VALUES = {
     "floor": 0.9,
     "reweight": True,
     "class_balanced": False,
+    "uniform": 0.0,
 }
 TOGETHER = {knob: {"score": "vmf"} for knob in ("balance", "dimensions", "floor")}
 
@@ -58,7 +59,9 @@ def watched(monkeypatch) -> list[dict]:
 def test_weights_are_the_gradient_norms_of_the_biased_network(data, network, monkeypatch):
     """One sample at a time by autograd, with respect to the head's weight."""
     calls = watched(monkeypatch)
-    crossbias.fit(PGD(q=0.5, class_balanced=False), data, network=network, config=CONFIG)
+    crossbias.fit(
+        PGD(q=0.5, class_balanced=False, uniform=0.0), data, network=network, config=CONFIG
+    )
     biased, final = calls
     assert biased["method"] == BiasedERM(q=0.5)
     head = biased["result"].head
@@ -209,7 +212,7 @@ def test_every_class_has_the_same_share_of_the_draws(reweight, data, network, mo
     found = {}
     for balanced in (True, False):
         calls.clear()
-        method = PGD(class_balanced=balanced, reweight=reweight)
+        method = PGD(class_balanced=balanced, uniform=0.0, reweight=reweight)
         crossbias.fit(method, part, network=network, config=CONFIG)
         given = calls[1]["method"].weights if reweight else calls[1]["weights"]
         found[balanced] = given[part.index].double()
@@ -219,3 +222,19 @@ def test_every_class_has_the_same_share_of_the_draws(reweight, data, network, mo
         torch.testing.assert_close(share.item(), 1 / 3, rtol=1e-5, atol=0)
         ratio = found[True][rows] / found[False][rows]
         torch.testing.assert_close(ratio, ratio[:1].expand_as(ratio), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_all_samples_have_a_share_of_the_draws_evenly(balanced, data, network, monkeypatch):
+    """By default one over the number of classes, which with two classes is every second draw."""
+    calls = watched(monkeypatch)
+    found = {}
+    for uniform in (0.0, None):
+        calls.clear()
+        method = PGD(class_balanced=balanced, uniform=uniform)
+        crossbias.fit(method, data, network=network, config=CONFIG)
+        weights = calls[1]["weights"].double()
+        found[uniform] = weights / weights.sum()
+    sizes = torch.bincount(data.targets)[data.targets] * 3 if balanced else len(data)
+    expected = found[0.0] * 2 / 3 + 1 / 3 / torch.as_tensor(sizes).double()
+    torch.testing.assert_close(found[None], expected, rtol=1e-4, atol=0)

@@ -12,7 +12,7 @@ from crossbias.methods.erm import ERM, BiasedERM, WeightedERM
 from crossbias.methods.scores import SIMPLE_SCORES, gradient_acceptance
 from crossbias.methods.symptoms import biased_network_symptoms, draw_symptoms, training_accuracy
 from crossbias.networks.network import Network
-from crossbias.parameters import Count, NonNegative, PositiveFraction
+from crossbias.parameters import Count, Fraction, NonNegative, PositiveFraction
 from crossbias.train.config import TrainConfig
 from crossbias.train.method import Method
 
@@ -53,6 +53,10 @@ class PGD(Method):
         reweight: Weight the loss by the score instead of drawing by it (the dagger row).
         class_balanced: Scale the scores so that every class has the same share of the draws. The
             papers do not; a class that is hard as a whole then takes most draws.
+        uniform: Share of the draws that all samples have evenly; one over the number of classes if
+            not given. That is the share that aligned samples would have if the bias said nothing
+            about the class. The papers have 0: with two classes, draws of conflicting samples alone
+            turn the shortcut around.
     """
 
     name: ClassVar[str] = "pgd"
@@ -68,6 +72,7 @@ class PGD(Method):
     floor: PositiveFraction = 0.01
     reweight: bool = False
     class_balanced: bool = True
+    uniform: Fraction | None = None
 
     def fit(self, run: "Run") -> Network:
         """Biased network, scores, final network."""
@@ -93,12 +98,14 @@ class PGD(Method):
         """How often each row is drawn, in proportion, (full_size,)."""
         # The release floors the scores, so that a sample fitted exactly can still be drawn.
         weights = torch.where(scores > 0, scores.clamp(min=1e-8), 1e-8)
-        if not self.class_balanced:
+        share = 1 / run.data.num_classes if self.uniform is None else self.uniform
+        if not self.class_balanced and not share:
             return weights
         rows, target = run.data.index.to(weights.device), run.data.targets.to(weights.device)
-        own = weights[rows]
-        totals = own.new_zeros(run.data.num_classes).index_add_(0, target, own)
-        weights[rows] = own / totals[target]
+        own, part = weights[rows], target if self.class_balanced else torch.zeros_like(target)
+        totals = own.new_zeros(run.data.num_classes).index_add_(0, part, own)
+        sizes = torch.bincount(part, minlength=run.data.num_classes)
+        weights[rows] = (1 - share) * own / totals[part] + share / sizes[part]
         return weights
 
     def _examined_scores(self, run: "Run", biased: Network) -> Tensor:
