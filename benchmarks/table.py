@@ -265,7 +265,9 @@ def _cell(values: list[float], failed: list[str], published: Any) -> dict[str, A
 
 
 def markdown(table: Table, cells: list[dict[str, Any]]) -> str:
-    """The table for people."""
+    """The table for people; one without numbers of a paper has the columns side by side."""
+    if all(cell["paper"] is None for cell in cells):
+        return f"**{table.title}** ({table.paper})\n\n" + _side_by_side(table, cells)
     heads = ("row", "measured", "column", "ours", "runs", "95% interval", "paper", "difference")
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for cell in cells:
@@ -278,6 +280,24 @@ def markdown(table: Table, cells: list[dict[str, Any]]) -> str:
         parts = (cell["row"], cell["metric"], cell["column"], ours, f"{cell['n']}{failed}")
         lines.append("| " + " | ".join([*parts, limits, paper, difference]) + " |")
     return f"**{table.title}** ({table.paper})\n\n" + "\n".join(lines) + "\n"
+
+
+def _side_by_side(table: Table, cells: list[dict[str, Any]]) -> str:
+    heads = ("measured", "row", *table.columns)
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    found = {(cell["metric"], cell["row"], cell["column"]): cell for cell in cells}
+    for metric in table.metrics:
+        for row in table.rows:
+            shown = [_alone(found.get((metric, row, column))) for column in table.columns]
+            lines.append("| " + " | ".join([metric, row, *shown]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _alone(cell: dict[str, Any] | None) -> str:
+    """A mean with its deviation and the number of runs, or how many were refused or failed."""
+    if cell is None or not cell["n"]:
+        return DASH if cell is None else f"{len(cell['failed'])} failed"
+    return f"{cell['mean']:.1f}{_plus_minus(cell['deviation'])} ({cell['n']})"
 
 
 def _plus_minus(number: float | None) -> str:
