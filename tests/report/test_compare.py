@@ -5,6 +5,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import binomtest, t
+from torch.nn.functional import one_hot
 
 from crossbias.cli import main
 from crossbias.errors import CrossbiasError
@@ -174,6 +176,29 @@ def test_the_worst_group_over_seeds_is_also_over_samples(write_run: WriteRun) ->
     assert number is not None
     lows, highs = zip(*(each.worst_group.accuracy[1:3] for each in row.metrics), strict=True)
     assert (number.low, number.high) == pytest.approx((np.mean(lows), np.mean(highs)))
+
+
+def test_the_interval_of_a_gain_and_mcnemars_test_agree(write_run: WriteRun) -> None:
+    """The second model is better in one class and worse in another, which is no clear gain.
+
+    Within cells nothing is left to chance; but other samples would not fall into cells as these.
+    """
+    folders = [write_run("a", aligned=0.5, conflicting=0.5), write_run("b", **END)]
+    splits = load_predictions(folders[1] / "predictions.npz")
+    plain = load_predictions(folders[0] / "predictions.npz")["test"]
+    target = splits["test"].target
+    right = torch.where(
+        target == 0, target, torch.where(target == 1, plain.answers, 0 * target + 1)
+    )
+    splits["test"] = replace(splits["test"], probabilities=one_hot(right, 3).float())
+    save_predictions(folders[1] / "predictions.npz", splits)
+    found = compare(folders)
+    gain, test = found.gains["EnD"]["overall"], found.tests["EnD"]["overall"]
+    assert test.only_first + test.only_second > 60
+    assert (gain.low <= 0 <= gain.high) == (test.p > 0.05)
+    pairs = torch.tensor([test.only_first, test.only_second]).double()
+    wald = 1.96 * float((pairs.sum() - (pairs[0] - pairs[1]) ** 2 / 270).sqrt()) / 270
+    assert gain.high - gain.low == pytest.approx(2 * wald, rel=0.05)
 
 
 def test_missing_predictions_are_named(write_run: WriteRun) -> None:

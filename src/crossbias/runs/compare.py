@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -129,9 +129,10 @@ def compare(
     width, judged = len(cells.biases) + 1, baseline.runs[0].judged
     # The cell of each test sample, (n,); unknown bias, -1, is in the last column.
     cell = judged.target * width + judged.attribute(judged_by).remainder(width)
-    weights = {name: WEIGHTS[name](cells).flatten() for name in names if name in WEIGHTS}
-    gains = {row.label: _gains(baseline, row, cell, weights) for row in others}
-    tests = {row.label: _tests(baseline, row, cell, weights) for row in others}
+    weights = {name: WEIGHTS[name](cells) for name in names if name in WEIGHTS}
+    strata = {name: _stratified(name, cell, each) for name, each in weights.items()}
+    gains = {row.label: _gains(baseline, row, strata) for row in others}
+    tests = {row.label: _tests(baseline, row, strata) for row in others}
     return Comparison(
         metrics=names,
         runs=tuple(read),
@@ -201,26 +202,45 @@ def differences(runs: Sequence[FinishedRun]) -> list[str]:
     return [name for name, fact in facts.items() if any(fact(run) != fact(runs[0]) for run in runs)]
 
 
-def _gains(
-    baseline: Row, row: Row, cell: Tensor, weights: Mapping[str, Tensor]
-) -> dict[str, Estimate]:
-    """The difference of each metric that is a weighted mean of cells."""
+class _Strata(NamedTuple):
+    """The parts of a split whose accuracies a metric averages."""
+
+    part: Tensor  # (n,) of each sample
+    weights: Tensor  # (parts,)
+
+
+def _stratified(name: str, cell: Tensor, weights: Tensor) -> _Strata:
+    """A mean over samples has one part: other samples would fall into the cells otherwise.
+
+    Args:
+        name: The metric.
+        cell: ``(n,)`` the cell of each sample.
+        weights: ``(classes, biases + 1)`` weight of each cell.
+    """
+    if name in _OF_SAMPLES:
+        counted = weights.flatten()[cell] > 0
+        return _Strata(counted.long(), torch.tensor([0.0, 1.0]))
+    if name == "class_averaged":
+        return _Strata(cell // weights.shape[1], weights.sum(1))
+    return _Strata(cell, weights.flatten())
+
+
+def _gains(baseline: Row, row: Row, strata: Mapping[str, _Strata]) -> dict[str, Estimate]:
+    """The difference of each metric that is a weighted mean of parts."""
     first, second = right_answers(baseline), right_answers(row)
     found = {
-        name: paired_difference(first, second, cell=cell, weights=each)
-        for name, each in weights.items()
+        name: paired_difference(first, second, cell=each.part, weights=each.weights)
+        for name, each in strata.items()
     }
     return {name: gain for name, gain in found.items() if gain.n}
 
 
-def _tests(
-    baseline: Row, row: Row, cell: Tensor, weights: Mapping[str, Tensor]
-) -> dict[str, McNemar]:
+def _tests(baseline: Row, row: Row, strata: Mapping[str, _Strata]) -> dict[str, McNemar]:
     """McNemar's test of each metric that is a mean of samples; it is about two models."""
     if baseline.runs[1:] or row.runs[1:]:
         return {}
     first, second = right_answers(baseline)[0], right_answers(row)[0]
-    counted = {name: weights[name][cell] > 0 for name in _OF_SAMPLES if name in weights}
+    counted = {name: strata[name].part > 0 for name in _OF_SAMPLES if name in strata}
     return {n: mcnemar(first[rows], second[rows]) for n, rows in counted.items() if rows.any()}
 
 
