@@ -32,6 +32,7 @@ from crossbias.verify import (
     wilson,
 )
 from crossbias.verify.bootstrap import generator_of, stratified_mean
+from crossbias.verify.clusters import clustered_accuracy
 
 SPLITS = 1_000
 PAGE = Path("docs/coverage.md")
@@ -89,6 +90,11 @@ def cases() -> Iterator[Case]:  # noqa: PLR0912
         yield Case("mean of groups", name, _groups(parts, unbiased))
     for name, parts in LOWEST.items():
         yield Case("worst group", name, _lowest(parts))
+    for patients, each, accuracy, correlation in CLUSTERS:
+        setting = f"{patients} patients, {each} images each, at {accuracy}, {correlation} alike"
+        yield Case(
+            "accuracy over patients", setting, _patients(patients, each, accuracy, correlation)
+        )
     for runs in (2, 3, 5, 10):
         for name, (sizes, accuracy, deviation) in METHODS.items():
             setting = f"{name}; {runs} seeds each"
@@ -149,6 +155,15 @@ METHODS = {
 }
 """Samples and accuracy of each group, and the standard deviation of the accuracy over seeds."""
 
+CLUSTERS = (
+    (100, 5, 0.8, 0.5),
+    (40, 5, 0.9, 0.8),
+    (20, 10, 0.8, 0.5),
+    (300, 2, 0.95, 0.9),
+    (100, 5, 0.8, 0.0),
+)
+"""Patients, mean number of images, accuracy, and the correlation of difficulty in a patient."""
+
 GAPS = {
     "2 values, equal rates, 100 each": ([100, 100], [0.8, 0.8]),
     "4 values, equal rates, 20 to 400": ([20, 50, 100, 400], [0.8, 0.8, 0.8, 0.8]),
@@ -190,6 +205,19 @@ def _groups(parts: list[tuple[int, int, float]], function: Callable[[Cells], Est
 def _lowest(parts: list[tuple[int, int, float]]) -> Trial:
     sizes, truths = _expanded(parts)
     return lambda draw: (lowest_of(draw.binomial(sizes, truths).tolist(), sizes), min(truths))
+
+
+def _patients(patients: int, each: int, accuracy: float, correlation: float) -> Trial:
+    def trial(draw: Draw) -> tuple[Estimate, float]:
+        patient = np.repeat(np.arange(patients), draw.poisson(each - 1, patients) + 1)
+        own, noise = draw.normal(size=patients)[patient], draw.normal(size=len(patient))
+        difficulty = math.sqrt(correlation) * own + math.sqrt(1 - correlation) * noise
+        right = torch.from_numpy(difficulty < norm.ppf(accuracy))
+        cluster = torch.from_numpy(patient)
+        part = torch.zeros_like(cluster)
+        return clustered_accuracy(right, part, torch.ones(1), cluster), accuracy
+
+    return trial
 
 
 def _answers(

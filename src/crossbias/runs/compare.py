@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,11 +13,11 @@ from crossbias.errors import CrossbiasError
 from crossbias.runs.read import FinishedRun, read_run
 from crossbias.runs.rows import Row, checked_metrics, rows_of
 from crossbias.verify import WEIGHTS, Estimate, McNemar
+from crossbias.verify.accuracies import OF_SAMPLES, Strata, stratified
 from crossbias.verify.between_runs import check_same_samples, mcnemar, paired_difference
 
 Folders = str | Path | Sequence[str | Path]  # one run folder or several
 
-_OF_SAMPLES = ("overall", "aligned", "conflicting")  # what McNemar's test is about
 
 _CLEAR = 0.05  # p-value below which a gain is taken for one
 
@@ -130,7 +130,7 @@ def compare(
     # The cell of each test sample, (n,); unknown bias, -1, is in the last column.
     cell = judged.target * width + judged.attribute(judged_by).remainder(width)
     weights = {name: WEIGHTS[name](cells) for name in names if name in WEIGHTS}
-    strata = {name: _stratified(name, cell, each) for name, each in weights.items()}
+    strata = {name: stratified(name, cell, each) for name, each in weights.items()}
     gains = {row.label: _gains(baseline, row, strata) for row in others}
     tests = {row.label: _tests(baseline, row, strata) for row in others}
     return Comparison(
@@ -202,30 +202,7 @@ def differences(runs: Sequence[FinishedRun]) -> list[str]:
     return [name for name, fact in facts.items() if any(fact(run) != fact(runs[0]) for run in runs)]
 
 
-class _Strata(NamedTuple):
-    """The parts of a split whose accuracies a metric averages."""
-
-    part: Tensor  # (n,) of each sample
-    weights: Tensor  # (parts,)
-
-
-def _stratified(name: str, cell: Tensor, weights: Tensor) -> _Strata:
-    """A mean over samples has one part: other samples would fall into the cells otherwise.
-
-    Args:
-        name: The metric.
-        cell: ``(n,)`` the cell of each sample.
-        weights: ``(classes, biases + 1)`` weight of each cell.
-    """
-    if name in _OF_SAMPLES:
-        counted = weights.flatten()[cell] > 0
-        return _Strata(counted.long(), torch.tensor([0.0, 1.0]))
-    if name == "class_averaged":
-        return _Strata(cell // weights.shape[1], weights.sum(1))
-    return _Strata(cell, weights.flatten())
-
-
-def _gains(baseline: Row, row: Row, strata: Mapping[str, _Strata]) -> dict[str, Estimate]:
+def _gains(baseline: Row, row: Row, strata: Mapping[str, Strata]) -> dict[str, Estimate]:
     """The difference of each metric that is a weighted mean of parts."""
     first, second = right_answers(baseline), right_answers(row)
     found = {
@@ -235,12 +212,12 @@ def _gains(baseline: Row, row: Row, strata: Mapping[str, _Strata]) -> dict[str, 
     return {name: gain for name, gain in found.items() if gain.n}
 
 
-def _tests(baseline: Row, row: Row, strata: Mapping[str, _Strata]) -> dict[str, McNemar]:
+def _tests(baseline: Row, row: Row, strata: Mapping[str, Strata]) -> dict[str, McNemar]:
     """McNemar's test of each metric that is a mean of samples; it is about two models."""
     if baseline.runs[1:] or row.runs[1:]:
         return {}
     first, second = right_answers(baseline)[0], right_answers(row)[0]
-    counted = {name: strata[name].part > 0 for name in _OF_SAMPLES if name in strata}
+    counted = {name: strata[name].part > 0 for name in OF_SAMPLES if name in strata}
     return {n: mcnemar(first[rows], second[rows]) for n, rows in counted.items() if rows.any()}
 
 

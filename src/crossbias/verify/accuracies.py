@@ -1,7 +1,7 @@
 """The accuracies reported for every run, each a function of the cells, and their weights."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -114,3 +114,28 @@ WEIGHTS: Final[dict[str, Callable[[Cells], Tensor]]] = {
     "biased": lambda cells: _by_cells(cells, _known(cells.alignment)),
 }
 """For each accuracy, its (classes, biases + 1) weights; they sum to 1, or 0 without samples."""
+
+OF_SAMPLES: Final = ("overall", "aligned", "conflicting")  # accuracies that are a mean of samples
+
+
+class Strata(NamedTuple):
+    """The parts of a split whose accuracies a metric averages."""
+
+    part: Tensor  # (n,) of each sample
+    weights: Tensor  # (parts,)
+
+
+def stratified(name: str, cell: Tensor, weights: Tensor) -> Strata:
+    """A mean over samples has one part: other samples would fall into the cells otherwise.
+
+    Args:
+        name: The metric.
+        cell: ``(n,)`` the cell of each sample.
+        weights: ``(classes, biases + 1)`` weight of each cell.
+    """
+    if name in OF_SAMPLES:
+        counted = weights.flatten()[cell] > 0
+        return Strata(counted.long(), torch.tensor([0.0, 1.0]))
+    if name == "class_averaged":
+        return Strata(cell // weights.shape[1], weights.sum(1))
+    return Strata(cell, weights.flatten())

@@ -59,14 +59,15 @@ def stratified_mean(
     return percentile(value, draws, int(total.sum()))
 
 
-def deviations(counts: Counts, generator: np.random.Generator) -> Draws:
+def deviations(counts: Counts, generator: np.random.Generator, *, effect: float = 1.0) -> Draws:
     """How far the shares of categories in resampled splits are from the original shares.
 
     Shapes are those of ``resampled``. Half a sample is added to every category first. Otherwise a
-    stratum of one sample, or one without an error, would pass as certain.
+    stratum of one sample, or one without an error, would pass as certain. With an ``effect``, the
+    design effect of clusters, so many samples say as much as an independent one.
     """
     shares = (counts + 0.5) / (counts + 0.5).sum(1, keepdims=True)
-    total = counts.sum(1)
+    total = np.maximum(1, np.round(counts.sum(1) / effect)).astype(np.int64)
     off: Draws = _draw(total, shares, generator) / total[:, None] - shares
     return off
 

@@ -14,7 +14,7 @@ BINS: Final = 15
 """Number of bins of equal width, as in Guo et al. (ICML 2017)."""
 
 
-def calibration_error(probabilities: Tensor, targets: Tensor) -> Estimate:
+def calibration_error(probabilities: Tensor, targets: Tensor, *, effect: float = 1.0) -> Estimate:
     """The expected calibration error (Guo et al., ICML 2017, equation 3).
 
         sum over bins of (samples in the bin / n) |accuracy in the bin - mean confidence in it|
@@ -25,17 +25,18 @@ def calibration_error(probabilities: Tensor, targets: Tensor) -> Estimate:
     Args:
         probabilities: ``(n, classes)``, the model's softmax.
         targets: ``(n,)`` class numbers.
+        effect: Design effect of clusters: so many samples say as much as an independent one.
 
     Returns:
         The error. Its interval comes from resampling how many samples, right and wrong, fall
         into each bin; with fewer than ``MIN_SAMPLES`` samples it is [0, 1].
     """
     confidence, answers = probabilities.max(1)
-    return _error(confidence, answers == targets)
+    return _error(confidence, answers == targets, effect)
 
 
 def calibration_by_bias(
-    probabilities: Tensor, targets: Tensor, biases: Tensor, num_biases: int
+    probabilities: Tensor, targets: Tensor, biases: Tensor, num_biases: int, *, effect: float = 1.0
 ) -> tuple[Estimate, ...]:
     """The calibration error on the samples of each bias value; ``NO_SAMPLES`` if there are none.
 
@@ -47,21 +48,22 @@ def calibration_by_bias(
         targets: ``(n,)`` class numbers.
         biases: ``(n,)`` bias values, ``UNKNOWN`` where not known; such samples are left out.
         num_biases: Number of bias values, present or not.
+        effect: As for ``calibration_error``.
     """
     confidence, answers = probabilities.max(1)
     right = answers == targets
     rows = [biases == value for value in range(num_biases)]
-    return tuple(_error(confidence[chosen], right[chosen]) for chosen in rows)
+    return tuple(_error(confidence[chosen], right[chosen], effect) for chosen in rows)
 
 
-def _error(confidence: Tensor, right: Tensor) -> Estimate:
+def _error(confidence: Tensor, right: Tensor, effect: float) -> Estimate:
     if not len(right):
         return NO_SAMPLES
     counts, means = _binned(confidence, right)
     value = float(_errors((counts / len(right))[None], means)[0])
-    if len(right) < MIN_SAMPLES:
+    if len(right) / effect < MIN_SAMPLES:
         return Estimate(value, 0.0, 1.0, len(right))
-    off = deviations(counts.reshape(1, -1), generator_of("calibration"))
+    off = deviations(counts.reshape(1, -1), generator_of("calibration"), effect=effect)
     return within(value, _errors(off.reshape(-1, *counts.shape), means), len(right))
 
 

@@ -32,6 +32,7 @@ def verify(
     bias: str | None = None,
     classes: Sequence[str] | None = None,
     alignment: Mapping[Any, Any] | ArrayLike | None = None,
+    cluster: Column | None = None,
 ) -> Metrics:
     """Judge the answers of any model, group by group, with intervals.
 
@@ -47,6 +48,9 @@ def verify(
         alignment: Which values of the bias go along with which class in the training data: a
             mapping from each class to its value or values, or a ``(classes, values)`` table of
             booleans. If left out, the accuracies on aligned and conflicting samples are None.
+        cluster: ``(n,)`` which samples belong together, such as the patient of each image, as
+            numbers or names. The intervals of accuracies are then over clusters: five images of one
+            patient say less than five patients.
 
     Raises:
         CrossbiasError: The columns do not fit together, or hold something that is no class, no
@@ -63,7 +67,9 @@ def verify(
     truth, predicted = label_column("target", target), as_array(prediction)
     given = {} if attributes is None else attributes
     columns = {name: label_column(f"attribute {name!r}", each) for name, each in given.items()}
-    _check_lengths(truth, predicted, columns)
+    together = None if cluster is None else _clusters(cluster)
+    extra = {} if together is None else {"cluster": len(together)}
+    _check_lengths(truth, predicted, columns, extra)
     bias = _chosen(bias, columns)
     known = _Classes.of(truth, classes, predicted)
     targets = known.numbers("target", truth)
@@ -73,7 +79,7 @@ def verify(
     def judged(column: LabelColumn, table: Tensor | None) -> Metrics:
         return Metrics.from_answers(
             targets, torch.from_numpy(column.numbers), answers, probabilities=probabilities,
-            alignment=table, classes=known.names, values=column.values,
+            alignment=table, classes=known.names, values=column.values, cluster=together,
         )  # fmt: skip
 
     others = {name: judged(column, None) for name, column in columns.items() if name != bias}
@@ -141,14 +147,34 @@ class _Classes(NamedTuple):
         return probabilities.argmax(1), probabilities
 
 
+def _clusters(column: Column) -> Tensor:
+    """The number of the cluster of each sample, (n,); any text or numbers name a cluster."""
+    array = as_array(column)
+    if array.ndim != 1:
+        raise CrossbiasError(
+            f"cluster has the shape {array.shape}; pass one value for each sample, (n,)"
+        )
+    names = [str(value) for value in array.tolist()]
+    if missing := [place for place, name in enumerate(names) if name in ("", "None", "nan")]:
+        raise CrossbiasError(
+            f"cluster has no value at index {missing[0]}; give a sample that belongs to no other "
+            f"a value of its own"
+        )
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    return torch.tensor([places[name] for name in names])
+
+
 def _check_lengths(
-    truth: LabelColumn, predicted: NDArray[Any], columns: Mapping[str, LabelColumn]
+    truth: LabelColumn,
+    predicted: NDArray[Any],
+    columns: Mapping[str, LabelColumn],
+    extra: Mapping[str, int],
 ) -> None:
     samples = len(truth.numbers)
     if not samples:
         raise CrossbiasError("target has 0 samples; pass at least one")
     lengths = {f"attribute {name!r}": len(column.numbers) for name, column in columns.items()}
-    lengths["prediction"] = len(predicted) if predicted.ndim else 1
+    lengths |= {"prediction": len(predicted) if predicted.ndim else 1, **extra}
     for what, length in lengths.items():
         if length != samples:
             raise CrossbiasError(

@@ -7,7 +7,7 @@ from crossbias.verify.bootstrap import REPLICATES, Draws, deviations, generator_
 from crossbias.verify.intervals import NO_SAMPLES, Estimate
 
 
-def demographic_parity_gap(counts: Tensor) -> Estimate:
+def demographic_parity_gap(counts: Tensor, *, effect: float = 1.0) -> Estimate:
     """How much the answers depend on the bias; 0 if they do not.
 
         max over k of (max over b of P(answer k | bias b) - min over b of P(answer k | bias b))
@@ -18,15 +18,16 @@ def demographic_parity_gap(counts: Tensor) -> Estimate:
     Args:
         counts: ``(classes, biases + 1, classes)``, as ``verify.count`` makes them. Samples of
             unknown bias and bias values without samples are left out.
+        effect: Design effect of clusters: so many samples say as much as an independent one.
 
     Returns:
         The gap, with an interval from resampling the samples of each bias value; ``NO_SAMPLES``
         if fewer than two bias values have samples.
     """
-    return _gap(counts[:, :-1].sum(0, keepdim=True), "demographic parity")
+    return _gap(counts[:, :-1].sum(0, keepdim=True), "demographic parity", effect)
 
 
-def equalized_odds_gap(counts: Tensor) -> Estimate:
+def equalized_odds_gap(counts: Tensor, *, effect: float = 1.0) -> Estimate:
     """How much the answers to a class depend on the bias; 0 if they do not.
 
         max over y, k of (max over b of P(k | y, b) - min over b of P(k | y, b))
@@ -36,15 +37,16 @@ def equalized_odds_gap(counts: Tensor) -> Estimate:
 
     Args:
         counts: As for ``demographic_parity_gap``. Groups without samples are left out.
+        effect: As for ``demographic_parity_gap``.
 
     Returns:
         The gap, with an interval from resampling the samples of each group; ``NO_SAMPLES`` if no
         class has samples of two bias values.
     """
-    return _gap(counts[:, :-1], "equalized odds")
+    return _gap(counts[:, :-1], "equalized odds", effect)
 
 
-def _gap(counts: Tensor, purpose: str) -> Estimate:
+def _gap(counts: Tensor, purpose: str, effect: float) -> Estimate:
     """The largest range of an answer's rate over bias values, from (strata, biases, answers)."""
     value, used, generator = 0.0, 0, generator_of(purpose)
     distances = np.zeros(REPLICATES)
@@ -56,7 +58,8 @@ def _gap(counts: Tensor, purpose: str) -> Estimate:
         rates = given / given.sum(1, keepdims=True)
         value = max(value, float(_largest_range(rates[None])[0]))
         # The range is a norm of differences between bias values, as ``within`` requires.
-        distances = np.maximum(distances, _largest_range(deviations(given, generator)))
+        off = deviations(given, generator, effect=effect)
+        distances = np.maximum(distances, _largest_range(off))
         used += int(given.sum())
     return within(value, distances, used) if used else NO_SAMPLES
 

@@ -52,11 +52,11 @@ def wilson(correct: int, total: int, *, confidence: float = 0.95) -> Estimate:
         raise ValueError(f"correct must lie in 0..{total}, the number of samples, got {correct}")
     if not total:
         return NO_SAMPLES
-    return Estimate(correct / total, *_limits(correct / total, total, confidence), total)
+    return Estimate(correct / total, *wilson_limits(correct / total, total, confidence), total)
 
 
 def lowest_of(
-    correct: Sequence[int], total: Sequence[int], *, confidence: float = 0.95
+    correct: Sequence[float], total: Sequence[float], *, confidence: float = 0.95
 ) -> Estimate:
     """The lowest of several proportions, with an interval of the lowest true one.
 
@@ -66,7 +66,7 @@ def lowest_of(
     limit and the lowest upper one.
 
     Args:
-        correct: Number of right samples in each group.
+        correct: Number of right samples in each group; need not be whole.
         total: Number of samples in each group; groups without samples are left out.
         confidence: Coverage of the interval, whatever the number of groups.
 
@@ -86,7 +86,7 @@ def lowest_of(
     low = min(float(betaincinv(c, n - c + 1, tail)) if c else 0.0 for c, n in groups)
     high = min(float(betaincinv(c + 1, n - c, 1 - tail)) if c < n else 1.0 for c, n in groups)
     worst, size = min(groups, key=lambda group: group[0] / group[1])
-    return Estimate(worst / size, low, max(high, worst / size), size)
+    return Estimate(worst / size, low, max(high, worst / size), round(size))
 
 
 def mean_of_groups(
@@ -125,7 +125,7 @@ def mean_of_groups(
     smooth = [((c + 0.5) / (n + 1), n) for c, n in groups]
     variance = sum(q * (1 - q) / n for q, n in smooth) / len(groups) ** 2
     mean = sum(q for q, _ in smooth) / len(groups)
-    low, high = _limits(value, mean * (1 - mean) / variance, confidence)
+    low, high = wilson_limits(value, mean * (1 - mean) / variance, confidence)
     return Estimate(value, low, high, sum(n for _, n in groups))
 
 
@@ -148,7 +148,7 @@ def mean_of_dependent(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(value, low, high, sum(estimate.n for estimate in present))
 
 
-def _limits(value: float, n: float, confidence: float) -> tuple[float, float]:
+def wilson_limits(value: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's limits of a proportion in ``n`` samples, which need not be a whole number."""
     z = _normal_quantile((1 + confidence) / 2)  # 1.96 for 95%
     center = (value + z**2 / (2 * n)) / (1 + z**2 / n)

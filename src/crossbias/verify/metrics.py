@@ -13,6 +13,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.verify import accuracies
 from crossbias.verify.calibration import calibration_by_bias, calibration_error
 from crossbias.verify.cells import Cells, Group, count, small_group_warning
+from crossbias.verify.clusters import design_effect, with_clusters
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.intervals import Estimate
 
@@ -54,6 +55,10 @@ class Metrics:
         equalized_odds: The equalized-odds gap between bias values; None in the same cases.
         bias_calibration: The calibration error on the samples of each bias value, in the order of
             ``biases``; empty without probabilities or with too many values.
+        clusters: Number of clusters, such as patients, over which the accuracies' intervals are;
+            None where samples are independent.
+        effective_samples: How many independent samples would say as much about the accuracy over
+            all samples as the clusters do.
         attributes: For each attribute of the data that is not the bias, the metrics with respect
             to it, which have no further attributes.
     """
@@ -73,6 +78,8 @@ class Metrics:
     demographic_parity: Estimate | None = None
     equalized_odds: Estimate | None = None
     bias_calibration: tuple[Estimate, ...] = ()
+    clusters: int | None = None
+    effective_samples: float | None = None
     attributes: Mapping[str, "Metrics"] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -91,6 +98,7 @@ class Metrics:
         alignment: Tensor | None,
         classes: Sequence[str],
         values: Sequence[str],
+        cluster: Tensor | None = None,
     ) -> "Metrics":
         """Everything that can be said about answers to samples, on the CPU.
 
@@ -104,25 +112,32 @@ class Metrics:
                 class; None where nobody knows.
             classes: Names of the classes.
             values: Names of the bias values; none where there is no bias attribute.
+            cluster: ``(n,)`` which samples belong together, as those of a patient do; None where
+                all are independent.
         """
         sizes = {"num_classes": len(classes), "num_biases": len(values)}
         table = torch.zeros(*sizes.values()) > 0 if alignment is None else alignment
         cells = Cells.from_answers(
             targets, biases, answers, alignment=table, classes=classes, values=values
         )
+        effect = 1.0 if cluster is None else design_effect(answers == targets, cluster)
         found: dict[str, Any] = {}
         if alignment is None:
             found |= {"aligned": None, "conflicting": None, "aligned_groups": ()}
         if cells.labeled and len(classes) ** 2 * len(values) <= MOST_RATES:
             counts = count(targets, biases, answers, **sizes)
-            found["demographic_parity"] = demographic_parity_gap(counts)
-            found["equalized_odds"] = equalized_odds_gap(counts)
+            found["demographic_parity"] = demographic_parity_gap(counts, effect=effect)
+            found["equalized_odds"] = equalized_odds_gap(counts, effect=effect)
         if probabilities is not None:
-            found["calibration"] = calibration_error(probabilities, targets)
+            found["calibration"] = calibration_error(probabilities, targets, effect=effect)
             if cells.labeled and len(values) <= MOST_VALUES:
-                by_value = calibration_by_bias(probabilities, targets, biases, len(values))
-                found["bias_calibration"] = by_value
-        return replace(cls.from_cells(cells), **found)
+                found["bias_calibration"] = calibration_by_bias(
+                    probabilities, targets, biases, len(values), effect=effect
+                )
+        metrics = replace(cls.from_cells(cells), **found)
+        if cluster is None:
+            return metrics
+        return with_clusters(metrics, targets, biases, answers, cluster)
 
     @classmethod
     def from_counts(
@@ -263,6 +278,7 @@ def _parts(value: Mapping[str, Any]) -> dict[str, Any]:
         "aligned_groups": tuple(map(tuple, value["aligned_groups"])),
         "class_averaged": Estimate.from_json(value["class_averaged"]),
         "bias_calibration": tuple(map(Estimate.from_json, value["bias_calibration"])),
+        **{name: value[name] for name in ("clusters", "effective_samples")},
         "attributes": {n: Metrics.from_json(part) for n, part in value["attributes"].items()},
     }
 

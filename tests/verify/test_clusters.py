@@ -1,0 +1,99 @@
+"""Intervals over clusters: known answers, and coverage by simulation."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+from crossbias.errors import CrossbiasError
+from crossbias.verify import Metrics, verify, wilson
+from crossbias.verify.clusters import clustered_accuracy, effective_samples
+
+
+def images_of(
+    draw: np.random.Generator, patients: int, each: int, accuracy: float, correlation: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Right answers and patients; a patient's images are easy or hard together."""
+    patient = np.repeat(np.arange(patients), draw.poisson(each - 1, patients) + 1)
+    own, noise = draw.normal(size=patients)[patient], draw.normal(size=len(patient))
+    difficulty = math.sqrt(correlation) * own + math.sqrt(1 - correlation) * noise
+    return torch.from_numpy(difficulty < norm.ppf(accuracy)), torch.from_numpy(patient)
+
+
+@pytest.mark.parametrize(
+    ("patients", "each", "accuracy", "correlation"),
+    [(100, 5, 0.8, 0.5), (40, 5, 0.9, 0.8), (20, 10, 0.8, 0.5), (100, 5, 0.8, 0.0)],
+)
+def test_the_interval_covers_the_truth_where_wilsons_does_not(
+    patients: int, each: int, accuracy: float, correlation: float
+) -> None:
+    draw, trials, held, alone = np.random.default_rng(0), 200, 0, 0
+    for _ in range(trials):
+        right, patient = images_of(draw, patients, each, accuracy, correlation)
+        found = clustered_accuracy(right, torch.zeros_like(patient), torch.ones(1), patient)
+        held += found.low <= accuracy <= found.high
+        plain = wilson(int(right.sum()), len(right))
+        assert found.value == pytest.approx(plain.value)
+        alone += plain.low <= accuracy <= plain.high
+    assert held >= 0.9 * trials  # 95%, and three standard errors of 200 trials
+    assert alone < 0.85 * trials or not correlation
+
+
+def test_copies_of_a_sample_add_nothing() -> None:
+    """Every image five times: as many samples as patients, up to Student's t."""
+    draw = np.random.default_rng(0)
+    once = torch.from_numpy(draw.random(400) < 0.8)
+    right, patient = once.repeat_interleave(5), torch.arange(400).repeat_interleave(5)
+    assert effective_samples(right, patient) == pytest.approx(400, rel=0.02)
+    assert effective_samples(once, torch.arange(400)) == pytest.approx(400, rel=0.02)
+
+
+def test_patients_without_an_error_count_once() -> None:
+    right, patient = torch.ones(100) > 0, torch.arange(100) // 5
+    found = clustered_accuracy(right, torch.zeros_like(patient), torch.ones(1), patient)
+    few = wilson(20, 20)
+    assert found.value == found.high == 1.0
+    assert found.low == pytest.approx(few.low, abs=0.03)
+    one = clustered_accuracy(right, torch.zeros_like(patient), torch.ones(1), 0 * patient)
+    assert one.low < 0.05  # a single patient says nothing
+
+
+def test_verify_takes_a_column_of_clusters() -> None:
+    draw = np.random.default_rng(0)
+    right, patient = images_of(draw, 60, 5, 0.8, 0.9)
+    target = draw.integers(0, 2, 60)[patient]
+    prediction = np.where(right, target, 1 - target)
+    site = draw.integers(0, 2, 60)[patient]
+    given = {
+        "target": target,
+        "prediction": prediction,
+        "attributes": {"site": site},
+        "alignment": [[True, False], [False, True]],
+    }
+    given["prediction"] = np.where(prediction[:, None] == [0, 1], 0.8, 0.2)
+    plain, found = verify(**given), verify(**given, cluster=[f"p{number}" for number in patient])
+    assert found.clusters == len(set(patient.tolist()))
+    assert found.effective_samples < len(target) / 2
+    pairs = [(plain.overall, found.overall), (plain.aligned, found.aligned),
+             (plain.conflicting, found.conflicting), (plain.unbiased, found.unbiased),
+             (plain.class_averaged, found.class_averaged),
+             *zip(plain.per_class, found.per_class, strict=True),
+             *((a.accuracy, b.accuracy) for a, b in zip(plain.groups, found.groups, strict=True)),
+             (plain.worst_group.accuracy, found.worst_group.accuracy),
+             (plain.equalized_odds, found.equalized_odds),
+             (plain.demographic_parity, found.demographic_parity),
+             (plain.calibration, found.calibration)]  # fmt: skip
+    for one, other in pairs:
+        assert (one.value, one.n) == pytest.approx((other.value, other.n))
+        assert other.high - other.low > 1.1 * (one.high - one.low)
+    assert Metrics.from_json(found.to_json()) == found
+    assert plain.clusters is plain.effective_samples is None
+
+
+def test_a_column_of_clusters_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(CrossbiasError, match="cluster has 1 samples, but target has 2"):
+        verify(target=[0, 1], prediction=[0, 1], cluster=["a"])
+    with pytest.raises(CrossbiasError, match="cluster has no value at index 1"):
+        verify(target=[0, 1], prediction=[0, 1], cluster=["a", None])
