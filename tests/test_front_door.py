@@ -44,11 +44,8 @@ def test_files_of_an_audit_may_be_text(tmp_path):
     for number in range(len(data)):
         files.append(str(tmp_path / f"{number}.png"))
         Image.new("L", (4, 4), number).save(files[-1])
-    one, other = (
-        crossbias.audit(data, files=given, permutations=20, device="cpu")
-        for given in (files, [Path(file) for file in files])
-    )
-    assert one.to_json() == other.to_json()
+    found = crossbias.audit(data, files=files, permutations=20, device="cpu")
+    assert "file format" in {finding.name for finding in found.cues}
 
 
 def test_options_of_data_may_be_paths(tmp_path):

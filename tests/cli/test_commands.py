@@ -306,7 +306,6 @@ def uninterrupted(tmp_path_factory):
     [
         (signal.SIGINT, 130, "biased"),
         (signal.SIGTERM, 130, "final"),
-        (signal.SIGKILL, -9, "biased"),
         (signal.SIGKILL, -9, "final"),
     ],
 )
