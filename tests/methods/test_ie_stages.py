@@ -36,6 +36,20 @@ def test_a_class_without_aligned_samples_counts_as_aligned(data):
     assert torch.equal(candidates, (torch.arange(48) >= 6) & (data.targets == 1))
 
 
+def test_a_class_with_few_certain_samples_is_aligned_where_it_is_answered_rightly(data):
+    """Of 16 samples of class 1, one is certain, nine are right and six are wrong."""
+    own = (data.targets == 1).nonzero().squeeze(1)
+    certainty = torch.ones(3, 48)
+    certainty[:, own[1:10]], certainty[:, own[10:]] = 0.5, 0.0
+    aligned, candidates = divided(certainty, data, confidence=0.99)
+    assert len(own) == 16
+    assert torch.equal(candidates.nonzero().squeeze(1), own[10:])
+    assert torch.equal(aligned, ~candidates)
+    certainty[:, own[1]] = 1.0  # two of sixteen are more than a tenth
+    aligned, _ = divided(certainty, data, confidence=0.99)
+    assert torch.equal(aligned[own].nonzero().squeeze(1), torch.tensor([0, 1]))
+
+
 def test_certainty_is_the_probability_of_right_predictions(data, network, monkeypatch):
     trained = []
     train = Run.train

@@ -18,7 +18,7 @@ from crossbias.train.run import Run
 OTHER_VALUES = {
     "score": "vmf",
     "q": 0.3,
-    "biased_epochs": 2,
+    "biased_epochs": 1,
     "from_biased": False,
     "balance": 30.0,
     "dimensions": 3,
@@ -94,11 +94,19 @@ def test_the_biased_training_has_its_own_length(data, network, tmp_path):
     assert log.count('"stage": "final"') == 2
 
 
-@pytest.mark.parametrize(("length", "steps"), [({"epochs": 9}, 9), ({"steps": 10}, 3)])
-def test_the_biased_training_is_a_quarter_of_the_final_one_by_default(
-    length, steps, data, network, tmp_path
+@pytest.mark.parametrize(
+    ("length", "least", "steps"),
+    [
+        ({"epochs": 9}, 1, 9), ({"steps": 10}, 1, 3),  # a quarter, rounded up
+        ({"epochs": 9}, 13, 15), ({"steps": 20}, 13, 13),  # at least 13
+        ({"epochs": 3}, 13, 9), ({"steps": 10}, 13, 10),  # never more than all
+    ],
+)  # fmt: skip
+def test_the_biased_training_is_a_quarter_of_the_final_one_but_not_too_short(
+    length, least, steps, data, network, tmp_path, monkeypatch
 ):
-    """Three steps make an epoch; nine epochs and ten steps are rounded up."""
+    """Three steps make an epoch."""
+    monkeypatch.setattr("crossbias.methods.pgd._LEAST_STEPS", least)
     config = dataclasses.replace(CONFIG, **length)
     crossbias.fit(PGD(), data, network=network, config=config, folder=tmp_path / "run")
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]

@@ -189,9 +189,9 @@ def test_the_selection_rule_picks_the_epoch_it_names(
 ):
     scores = iter(
         [
-            {"accuracy": 0.1, "worst_group": 0.9},
-            {"accuracy": 0.8, "worst_group": 0.2},
-            {"accuracy": 0.7, "worst_group": 0.3},
+            {"accuracy": 0.1, "class_averaged": 0.1, "worst_group": 0.9},
+            {"accuracy": 0.8, "class_averaged": 0.8, "worst_group": 0.2},
+            {"accuracy": 0.7, "class_averaged": 0.7, "worst_group": 0.3},
         ]
     )
     seen = []

@@ -17,8 +17,8 @@ from crossbias.types import Batch, Output
 if TYPE_CHECKING:
     from crossbias.train.run import Run
 
-# Most samples of biased data are aligned. An ensemble that is certain of fewer than a tenth has not
-# learned what they have in common.
+# Most samples of biased data are aligned. An ensemble that is certain of fewer than a tenth of a
+# class has not learned what they have in common.
 _LEAST_CERTAIN = 0.1
 
 
@@ -62,22 +62,31 @@ def divided(certainty: Tensor, data: BiasedDataset, *, confidence: float) -> Div
     """Aligned samples and candidates, each by the majority of the members.
 
     A sample is aligned if most members answer it rightly with more than ``confidence``. It is a
-    candidate if most members answer it wrongly (IE, section 3.2). The others are neither. If a
-    class has no aligned sample, all its samples count as aligned: a network that was never shown
-    a class would find all of it conflicting.
+    candidate if most members answer it wrongly (IE, section 3.2). The others are neither. If this
+    makes fewer than a tenth of a class aligned, all of the class that most members answer rightly
+    is, and the whole class if there is none: a network that was hardly shown a class would find
+    all of it conflicting, and its partner would learn to answer little else.
 
     Args:
         certainty: ``(members, full_size)`` as ``ensemble_certainty`` gives it.
         data: The training data; rows that are not in it are neither.
         confidence: Probability above which a member is certain; .99 in BiasEnsemble.
     """
-    majority = len(certainty) / 2
-    confident = (certainty > confidence).sum(0) > majority
-    wrong = (certainty == 0).sum(0) > majority
-    aligned, candidates = torch.zeros_like(confident), torch.zeros_like(wrong)
-    aligned[data.index] = refilled(confident[data.index], data.targets, data.num_classes)
-    candidates[data.index] = wrong[data.index]
+    majority, own = len(certainty) / 2, certainty[:, data.index]
+    certain, right = ((own > limit).sum(0) > majority for limit in (confidence, 0.0))
+    wrong = (own == 0).sum(0) > majority
+    unsure = _share_of_class(certain, data) < _LEAST_CERTAIN
+    chosen = torch.where(unsure[data.targets], right, certain)
+    aligned, candidates = (certainty.new_zeros(data.full_size, dtype=torch.bool) for _ in range(2))
+    aligned[data.index] = refilled(chosen, data.targets, data.num_classes)
+    candidates[data.index] = wrong
     return Division(aligned, candidates)
+
+
+def _share_of_class(chosen: Tensor, data: BiasedDataset) -> Tensor:
+    """The part of each class that is chosen, (classes,); 0 for a class without samples."""
+    found = torch.bincount(data.targets[chosen], minlength=data.num_classes)
+    return found / torch.bincount(data.targets, minlength=data.num_classes).clamp(min=1)
 
 
 def certainty_symptoms(
@@ -97,7 +106,8 @@ def certainty_symptoms(
         yield Symptom(
             "ensemble sure of nothing",
             f"Most members of the ensemble are certain of only {percent(certain)} of the training "
-            f"samples, so hardly any are known to be aligned.",
+            f"samples, so all that they answer rightly count as aligned, and conflicting samples "
+            f"may be among them.",
             "Train the members longer with ensemble_length, or lower confidence.",
         )
     if wrong < FEWEST_WRONG:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 # or memorizes.
 _PART = 4
 
+# On small data a quarter is a few dozen updates, in which a network of usual depth learns no
+# shortcut: tables/shortcuts.toml has sets whose whole training is 240 updates.
+_LEAST_STEPS = 200
+
 
 @dataclass(kw_only=True)
 class PGD(Method):
@@ -39,9 +43,10 @@ class PGD(Method):
             ``magnitude`` and ``direction`` by one of the two; ``softmax``, ``logit`` and ``loss``
             are the comparisons of the 2022 appendix.
         q: Exponent of generalized cross-entropy; .7 in both papers.
-        biased_epochs: Length of the biased training; a quarter of the configured training if not
-            given. Both papers train it as long as the final network, which on small data lets it
-            learn the hard samples by heart, or draws hardly anything but those.
+        biased_epochs: Length of the biased training. If it is not given, a quarter of the
+            configured training, but at least 200 steps or the whole of it. Both papers train it as
+            long as the final network, which on small data lets it learn the hard samples by heart,
+            or draws hardly anything but those.
         from_biased: Start the final network from the biased one, as the 2023 release does,
             instead of from fresh weights.
         balance: The 2022 paper's lambda, weight of the direction in ``vmf``; it reports no
@@ -76,7 +81,7 @@ class PGD(Method):
 
     def fit(self, run: "Run") -> Network:
         """Biased network, scores, final network."""
-        epochs, steps = self._biased_length(run.config)
+        epochs, steps = self._biased_length(run.config, run.steps)
         biased = run.train(BiasedERM(q=self.q), name="biased", epochs=epochs, steps=steps)
         scores = run.stage("scores", lambda: self._examined_scores(run, biased))
         weights = run.stage("draws", lambda: self._weights(run, scores))
@@ -86,13 +91,14 @@ class PGD(Method):
             return run.train(WeightedERM(weights=weights / mean), network=start)
         return run.train(ERM(), weights=weights, network=start)
 
-    def _biased_length(self, config: TrainConfig) -> tuple[int | None, int | None]:
-        """The length of the biased training, in epochs or in steps."""
+    def _biased_length(self, config: TrainConfig, total: int) -> tuple[int | None, int | None]:
+        """The length of the biased training, in epochs or in steps; ``total`` steps are all."""
         if self.biased_epochs is not None:
             return self.biased_epochs, None
+        part = max(1 / _PART, min(1.0, _LEAST_STEPS / total))
         if config.steps is not None:
-            return None, math.ceil(config.steps / _PART)
-        return math.ceil(config.epochs / _PART), None
+            return None, math.ceil(config.steps * part)
+        return math.ceil(config.epochs * part), None
 
     def _weights(self, run: "Run", scores: Tensor) -> Tensor:
         """How often each row is drawn, in proportion, (full_size,)."""

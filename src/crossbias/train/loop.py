@@ -14,7 +14,7 @@ from crossbias.networks.network import has_batch_norm
 from crossbias.runs.folder import resume_command
 from crossbias.seeds import seed_global
 from crossbias.train.checkpoint import load_checkpoint, packed, restore, save_checkpoint
-from crossbias.train.data_symptoms import validation_symptoms
+from crossbias.train.data_symptoms import final_symptoms, validation_symptoms
 from crossbias.train.graph import GraphedStep
 from crossbias.train.meter import Meter, Pace
 from crossbias.train.method import Method
@@ -90,10 +90,17 @@ class Training:
         """Let the method look at its log, and see whether validation told epochs apart."""
         self.method.examine([record["losses"] for record in self.records])
         validations = [found for record in self.records if (found := record["validation"])]
-        rule = self.run.config.selection
-        if self.final and rule != "last":
-            for symptom in validation_symptoms([_value(found, rule) for found in validations]):
-                self.run.warn(*symptom)
+        if not self.final or not validations:
+            return
+        rule, symptoms = self.run.config.selection, []
+        kept = validations[-1]
+        if rule != "last":
+            kept = max(validations, key=lambda found: _value(found, rule))
+            symptoms += validation_symptoms([_value(found, rule) for found in validations])
+        assert self.run.validation is not None
+        symptoms += final_symptoms(kept["class_averaged"], self.run.validation)
+        for symptom in symptoms:
+            self.run.warn(*symptom)
 
     def _train_epoch(self, step: Callable[[Batch], Losses]) -> None:
         run = self.run

@@ -205,7 +205,12 @@ class Metrics:
     def summary(self) -> dict[str, float]:
         """The accuracies that exist, as plain numbers by name."""
         worst = self.worst_group and self.worst_group.accuracy
-        named = {"accuracy": self.overall, **self._by_label(), "worst_group": worst}
+        named = {
+            "accuracy": self.overall,
+            "class_averaged": self.class_averaged,
+            **self._by_label(),
+            "worst_group": worst,
+        }
         return {name: part.value for name, part in named.items() if part is not None and part.n}
 
     def to_json(self) -> dict[str, Any]:
