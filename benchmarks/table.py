@@ -29,6 +29,7 @@ from crossbias.verify import over_seeds
 
 ROOT = Path(__file__).parents[1]
 _KEYS = {"title", "paper", "seeds", "metrics", "columns", "rows"}
+_ROW_KEYS = {"recipe", "method", "set", "at", "paper"}
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,9 @@ class Table:
         seeds: Each changes weights, order and the drawing of the data.
         metrics: Name, and the split and the number of ``metrics.json`` it is.
         columns: Name, and settings of all runs in it.
-        rows: Name, recipe or method, settings, and for each metric the paper's number in each
-            column: a number, or a number and its spread.
+        rows: Name, recipe or method, settings (``set``), settings in one column (``at``), and
+            for each metric the paper's number in each column: a number, or a number and its
+            spread.
     """
 
     title: str
@@ -92,31 +94,44 @@ class Table:
                 f"{path} has a seed twice: {table.seeds}; a repetition adds nothing"
             )
         for name, row in table.rows.items():
-            if "method" in row and "recipe" not in row:
-                continue
-            if not (recipes / f"{row['recipe']}.toml").exists():
-                known = sorted(file.stem for file in recipes.glob("*.toml"))
-                raise CrossbiasError(
-                    f"row {name!r} of {path} names a recipe that is not there: "
-                    f"{row['recipe']!r}{closest(row['recipe'], known)}"
-                )
-            for metric, numbers in row.get("paper", {}).items():
-                if metric not in table.metrics or len(numbers) != len(table.columns):
-                    raise CrossbiasError(
-                        f"row {name!r} of {path} has {len(numbers)} numbers of {metric!r} for "
-                        f"{len(table.columns)} columns of {', '.join(table.metrics)}"
-                    )
+            table._check_row(f"row {name!r} of {path}", row, recipes)
         return table
+
+    def _check_row(self, what: str, row: dict[str, Any], recipes: Path) -> None:
+        for key in row.keys() - _ROW_KEYS:
+            raise CrossbiasError(
+                f"{what} has an unknown key {key!r}{closest(key, _ROW_KEYS)}; its keys may be: "
+                f"{', '.join(sorted(_ROW_KEYS))}"
+            )
+        if not row.keys() & {"recipe", "method"}:
+            raise CrossbiasError(f"{what} names neither a recipe nor a method; add one of them")
+        if "recipe" in row and not (recipes / f"{row['recipe']}.toml").exists():
+            known = sorted(file.stem for file in recipes.glob("*.toml"))
+            raise CrossbiasError(
+                f"{what} names a recipe that is not there: "
+                f"{row['recipe']!r}{closest(row['recipe'], known)}; there are: {', '.join(known)}"
+            )
+        for column in row.get("at", {}).keys() - self.columns.keys():
+            raise CrossbiasError(
+                f"{what} has settings at {column!r}, which is no column"
+                f"{closest(column, self.columns)}; there are: {', '.join(self.columns)}"
+            )
+        for metric, numbers in row.get("paper", {}).items():
+            if metric not in self.metrics or len(numbers) != len(self.columns):
+                raise CrossbiasError(
+                    f"{what} has {len(numbers)} numbers of {metric!r} for {len(self.columns)} "
+                    f"columns of {', '.join(self.metrics)}; give one for each column"
+                )
 
     def jobs(self) -> Iterator[Job]:
         """All runs, seed by seed, so that early results fill the whole table."""
         for seed in self.seeds:
             for row, about in self.rows.items():
                 for column, settings in self.columns.items():
+                    own = about.get("set", {}) | about.get("at", {}).get(column, {})
                     yield Job(
-                        row, column, seed, about.get("recipe"), about.get("method"),
-                        settings | about.get("set", {}),
-                    )  # fmt: skip
+                        row, column, seed, about.get("recipe"), about.get("method"), settings | own
+                    )
 
 
 def main() -> None:

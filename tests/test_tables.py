@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 from benchmarks import table as tables
 
+from crossbias.cli.options import settings
 from crossbias.errors import CrossbiasError
+from crossbias.experiment import Experiment
+from crossbias.registry import create_method
+from crossbias.train.config import TrainConfig
 
 ROOT = Path(__file__).parents[1]
 
@@ -111,6 +115,9 @@ def test_a_run_that_fails_is_named_and_never_averaged(home, monkeypatch):
         ("[0, 1]", "[0, 0]", r"has a seed twice: \[0, 0\]"),
         ("title =", "titel =", "one.toml (lacks 'title'|has an unknown)"),
         ("[[50.0, 60.0], 10.0]", "[10.0]", "has 1 numbers of 'all' for 2 columns"),
+        ("paper.all", "papers.all", r"unknown key 'papers' \(did you mean 'paper'"),
+        ("recipe =", "paper.recipe =", "names neither a recipe nor a method"),
+        ("paper.all", "at.week = {}\npaper.all", r"at 'week', which is no column \(did you mean"),
     ],
 )
 def test_mistakes_in_a_table_are_refused(home, old, new, message):
@@ -118,6 +125,14 @@ def test_mistakes_in_a_table_are_refused(home, old, new, message):
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(CrossbiasError, match=message):
         tables.Table.read(path, home / "recipes")
+
+
+def test_settings_of_a_row_in_one_column(home):
+    path = home / "tables" / "one.toml"
+    path.write_text(path.read_text() + 'set."train.lr" = 1\nat.weak."train.lr" = 2\n')
+    table = tables.Table.read(path, home / "recipes")
+    rates = {(job.column, job.settings["train.lr"]) for job in table.jobs()}
+    assert rates == {("weak", 2), ("strong", 1)}
 
 
 def test_rows_with_other_data_do_not_share_a_column(home):
@@ -132,6 +147,32 @@ def test_rows_with_other_data_do_not_share_a_column(home):
         tables.check_same_data(table, runs)
     path.write_text(path.read_text() + 'set = { "data.image_size" = 20 }\n')
     tables.check_same_data(tables.Table.read(path, home / "recipes"), runs)
+
+
+def experiment_of(job: tables.Job) -> Experiment:
+    """What the command line would run."""
+    start = Experiment.from_toml(ROOT / "recipes" / f"{job.recipe}.toml")
+    arguments = job.command()
+    return start.updated(**settings([arguments[i + 1] for i in range(5, len(arguments), 2)]))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tables").glob("*.toml")), ids=lambda p: p.stem)
+def test_every_cell_of_a_table_is_a_training_with_its_own_seeds(path):
+    table = tables.Table.read(path, ROOT / "recipes")
+    assert table.seeds == [0, 1, 2]
+    for job in table.jobs():
+        command = " ".join(job.command())
+        assert f"--seed {job.seed} " in command
+        assert command.endswith(f"--set data.seed={job.seed}")
+        if job.recipe is None:
+            continue
+        experiment = experiment_of(job)
+        method = dict(experiment.method)
+        assert create_method(method.pop("name"), **method)
+        for metric in table.metrics.values():
+            assert metric["split"] in experiment.source.splits
+        assert experiment.recipe()
+        assert TrainConfig.from_dict(experiment.train)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tables").glob("*.toml")), ids=lambda p: p.stem)
