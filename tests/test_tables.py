@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from benchmarks import table as tables
@@ -93,6 +94,69 @@ def test_a_table_is_filled_once_and_shown(home, monkeypatch, capsys):
     assert capsys.readouterr().out == ""  # nothing was trained again
 
 
+def test_a_seed_that_fails_is_named_and_the_others_are_counted(home):
+    table = tables.Table.read(home / "tables" / "one.toml", home / "recipes")
+    good = {"found": {"test": {"overall": 0.25}}}
+    found = {"plain | weak | 0": good, "plain | weak | 1": {"failed": "erm diverged: loss"}}
+    tables.write(table, found, home / "one.json")
+    (weak,) = json.loads((home / "one.json").read_text())["cells"]
+    assert (weak["n"], weak["mean"]) == (1, 25.0)
+    assert weak["failed"] == ["plain, weak, seed 1: erm diverged: loss"]
+    text = (home / "one.md").read_text()
+    assert "| 25.00 | 1, 1 failed |" in text
+    assert text.endswith("\nFailed:\n- plain, weak, seed 1: erm diverged: loss\n")
+
+
+def test_results_of_other_settings_are_refused(home):
+    path = home / "tables" / "one.toml"
+    table = tables.Table.read(path, home / "recipes")
+    job = next(table.jobs())
+    record = {"command": job.written(), "recipe": job.recipe_hash()}
+    tables.check_results(table, {job.key: record})
+    recipe = home / "recipes" / "tiny.toml"
+    recipe.write_text("# only another comment\n" + recipe.read_text())
+    tables.check_results(table, {job.key: record})
+    recipe.write_text(recipe.read_text() + "lr = 0.5\n")
+    with pytest.raises(
+        CrossbiasError, match=r"'plain \| weak \| 0' was made when recipes/tiny.toml"
+    ):
+        tables.check_results(table, {job.key: record})
+    path.write_text(path.read_text().replace('"data.rho" = 0.5', '"data.rho" = 0.6'))
+    other = tables.Table.read(path, home / "recipes")
+    with pytest.raises(CrossbiasError, match=r"rho=0\.5 .*', but the table asks for .*rho=0\.6"):
+        tables.check_results(other, {job.key: record})
+
+
+def test_seeds_of_another_version_of_the_data_are_refused(home):
+    table = tables.Table.read(home / "tables" / "one.toml", home / "recipes")
+    found = {f"plain | weak | {seed}": {"version": seed + 1} for seed in (0, 1)}
+    with pytest.raises(CrossbiasError, match=r"weak \| 0' has version 1 .* weak \| 1' version 2"):
+        tables.check_results(table, found)
+    found = {f"plain | {column} | 0": {"version": v} for v, column in enumerate(table.columns)}
+    tables.check_results(table, found)
+
+
+def test_a_folder_of_another_command_is_refused(home):
+    table = tables.Table.read(home / "tables" / "one.toml", home / "recipes")
+    job = next(table.jobs())
+    folder = home / "runs" / "plain" / "weak" / "0"
+    folder.mkdir(parents=True)
+    config = {"command": job.written().replace("--seed 0", "--seed 3") + " --out x"}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CrossbiasError, match=r"holds the run of .*--seed 3 .*, not of .*--seed 0"):
+        tables.train(job, home / "runs", 1)
+
+
+def test_an_interrupted_run_is_no_result(home, monkeypatch, capsys):
+    table = tables.Table.read(home / "tables" / "one.toml", home / "recipes")
+    job = next(table.jobs())
+    for code in (130, -9):
+        answer = SimpleNamespace(returncode=code, stderr="stopped on request")
+        monkeypatch.setattr(tables.subprocess, "run", lambda *_, answer=answer, **__: answer)
+        assert tables.train(job, home / "runs", 1) is None
+        assert "plain | weak | 0 was interrupted" in capsys.readouterr().out
+
+
 def test_a_run_that_fails_is_named_and_never_averaged(home, monkeypatch):
     table = home / "tables" / "one.toml"
     text = table.read_text().replace("[0, 1]", "[0]").replace("[[50.0, 60.0], 10.0]", "[10.0]")
@@ -111,6 +175,11 @@ def test_a_run_that_fails_is_named_and_never_averaged(home, monkeypatch):
             '"tiny"',
             '"tony"',
             r"recipe that is not there: 'tony' \(did you mean 'tiny'",
+        ),
+        (
+            'recipe = "tiny"',
+            'method = "emr"',
+            r"row 'plain' of .* names a method that is not there: 'emr' \(did you mean 'erm'",
         ),
         ("[0, 1]", "[0, 0]", r"has a seed twice: \[0, 0\]"),
         ("title =", "titel =", "one.toml (lacks 'title'|has an unknown)"),
@@ -181,7 +250,7 @@ def test_the_tables_of_the_papers_are_right_and_shown_as_generated(path):
     results = ROOT / "benchmarks" / "results" / "tables" / f"{path.stem}.json"
     if results.exists():
         content = json.loads(results.read_text())
-        tables.check_same_data(table, content["runs"])
+        tables.check_results(table, content["runs"])
         text = tables.markdown(table, content["cells"])
         assert results.with_suffix(".md").read_text() == text
         assert text in (ROOT / "benchmarks" / "README.md").read_text()
