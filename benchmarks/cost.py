@@ -21,7 +21,7 @@ from crossbias.progress import Progress
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "cuda": {"size": 60_000, "network": "convnet", "batch_size": 256, "epochs": 5},
-    "cpu": {"size": 600, "network": "simple-convnet-1", "batch_size": 100, "epochs": 4},
+    "cpu": {"size": 600, "network": "small-convnet", "batch_size": 100, "epochs": 4},
 }
 STEPS: dict[str, tuple[Method, float]] = {
     "end": (EnD(), 1.15),

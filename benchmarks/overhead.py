@@ -22,7 +22,7 @@ from crossbias.progress import Progress
 
 SETTINGS = {
     "cuda": {"size": 60_000, "network": "convnet", "batch": 256, "epochs": 4, "repeats": 3},
-    "cpu": {"size": 4_000, "network": "simple-convnet-1", "batch": 128, "epochs": 3, "repeats": 5},
+    "cpu": {"size": 4_000, "network": "small-convnet", "batch": 128, "epochs": 3, "repeats": 5},
 }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 TRAIN = {"device": '"cpu"', "precision": '"float32"', "steps": "12", "workers": "0"}
 GLYPHS = {"name": '"glyphs"', "size": "600", "test_size": "200", "rho": "0.9"}
-SMALL = {"name": '"simple-convnet-1"'}
+SMALL = {"name": '"small-convnet"'}
 PAPER = {"class_balanced": "false", "uniform": "0.0"}  # left out where a revision lacks them
 RUNS: dict[str, dict[str, dict[str, str]]] = {
     "erm": {"method": {"name": '"erm"'}},
@@ -69,6 +69,10 @@ def _model(tree: Path, config: Path, out: Path) -> str:
         f"import sys; sys.path.insert(0, {str(tree / 'src')!r}); "
         f"from crossbias.cli import main; main()"
     )
+    if "small_convnet" not in (tree / "src/crossbias/networks/papers.py").read_text():
+        text = config.read_text().replace("small-convnet", "simple-convnet-1")
+        config = config.with_name("padded.toml")  # as the padded network was called then
+        config.write_text(text)
     if "uniform" not in (tree / "src/crossbias/methods/pgd.py").read_text():
         lines = [
             line for line in config.read_text().splitlines() if line.split(" ")[0] not in PAPER

@@ -17,7 +17,7 @@ def main() -> None:
     device = device_named()
     on_cuda = device == "cuda"
     data = load("glyphs", "train", size=60_000)
-    network = crossbias.create("convnet" if on_cuda else "simple-convnet-1", num_classes=10)
+    network = crossbias.create("convnet" if on_cuda else "small-convnet", num_classes=10)
     config = TrainConfig(batch_size=256, device=device, precision="bf16" if on_cuda else "float32")
     run = Run(data, network=network, config=config, validation=data)
     network.to(run.device)

@@ -1,15 +1,18 @@
 """A table of a paper, from ``tables/NAME.toml`` to ``results/tables/NAME.json`` and ``.md``.
 
 Trains what is missing, each run in a process and a folder of its own, several at a time on one
-device. A run that is in the results is not repeated; an interrupted one is continued.
+device. A run that is in the results is not repeated; an interrupted one is continued. Results that
+were made with other settings, another recipe or other data than the table asks for are refused.
 
 python -m benchmarks.table NAME [--jobs 8] [--only ROW] [--stop-after SECONDS]
 """
 
 import argparse
+import hashlib
 import json
 import math
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -21,14 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import RESULTS
-from crossbias.errors import CrossbiasError
+from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.formatting import DASH
-from crossbias.parameters import closest
+from crossbias.parameters import closest, unknown
+from crossbias.registry import METHODS
 from crossbias.runs.health import load_health
 from crossbias.verify import over_seeds
 
 ROOT = Path(__file__).parents[1]
 _KEYS = {"title", "paper", "seeds", "metrics", "columns", "rows"}
+_ROW_KEYS = {"recipe", "method", "set", "at", "paper"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,17 @@ class Job:
         start += ["--config", f"recipes/{self.recipe}.toml"] if self.recipe else []
         return ["train", *start, "--seed", str(self.seed), *sets]
 
+    def written(self) -> str:
+        """The command as the results have it."""
+        return " ".join(["crossbias", *self.command()])
+
+    def recipe_hash(self) -> str | None:
+        """SHA-256 of what the recipe says, whatever its comments; None without a recipe."""
+        if self.recipe is None:
+            return None
+        said = tomllib.loads((ROOT / "recipes" / f"{self.recipe}.toml").read_text(encoding="utf-8"))
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
 
 @dataclass(frozen=True)
 class Table:
@@ -66,8 +82,9 @@ class Table:
         seeds: Each changes weights, order and the drawing of the data.
         metrics: Name, and the split and the number of ``metrics.json`` it is.
         columns: Name, and settings of all runs in it.
-        rows: Name, recipe or method, settings, and for each metric the paper's number in each
-            column: a number, or a number and its spread.
+        rows: Name, recipe or method, settings (``set``), settings in one column (``at``), and
+            for each metric the paper's number in each column: a number, or a number and its
+            spread.
     """
 
     title: str
@@ -92,31 +109,47 @@ class Table:
                 f"{path} has a seed twice: {table.seeds}; a repetition adds nothing"
             )
         for name, row in table.rows.items():
-            if "method" in row and "recipe" not in row:
-                continue
-            if not (recipes / f"{row['recipe']}.toml").exists():
-                known = sorted(file.stem for file in recipes.glob("*.toml"))
-                raise CrossbiasError(
-                    f"row {name!r} of {path} names a recipe that is not there: "
-                    f"{row['recipe']!r}{closest(row['recipe'], known)}"
-                )
-            for metric, numbers in row.get("paper", {}).items():
-                if metric not in table.metrics or len(numbers) != len(table.columns):
-                    raise CrossbiasError(
-                        f"row {name!r} of {path} has {len(numbers)} numbers of {metric!r} for "
-                        f"{len(table.columns)} columns of {', '.join(table.metrics)}"
-                    )
+            table._check_row(f"row {name!r} of {path}", row, recipes)
         return table
+
+    def _check_row(self, what: str, row: dict[str, Any], recipes: Path) -> None:
+        for key in row.keys() - _ROW_KEYS:
+            raise CrossbiasError(
+                f"{what} has an unknown key {key!r}{closest(key, _ROW_KEYS)}; its keys may be: "
+                f"{', '.join(sorted(_ROW_KEYS))}"
+            )
+        if not row.keys() & {"recipe", "method"}:
+            raise CrossbiasError(f"{what} names neither a recipe nor a method; add one of them")
+        method = row.get("method", "erm")
+        if ":" not in method and method not in METHODS:
+            raise unknown(f"{what} names a method that is not there:", method, METHODS)
+        if "recipe" in row and not (recipes / f"{row['recipe']}.toml").exists():
+            known = sorted(file.stem for file in recipes.glob("*.toml"))
+            raise CrossbiasError(
+                f"{what} names a recipe that is not there: "
+                f"{row['recipe']!r}{closest(row['recipe'], known)}; there are: {', '.join(known)}"
+            )
+        for column in row.get("at", {}).keys() - self.columns.keys():
+            raise CrossbiasError(
+                f"{what} has settings at {column!r}, which is no column"
+                f"{closest(column, self.columns)}; there are: {', '.join(self.columns)}"
+            )
+        for metric, numbers in row.get("paper", {}).items():
+            if metric not in self.metrics or len(numbers) != len(self.columns):
+                raise CrossbiasError(
+                    f"{what} has {len(numbers)} numbers of {metric!r} for {len(self.columns)} "
+                    f"columns of {', '.join(self.metrics)}; give one for each column"
+                )
 
     def jobs(self) -> Iterator[Job]:
         """All runs, seed by seed, so that early results fill the whole table."""
         for seed in self.seeds:
             for row, about in self.rows.items():
                 for column, settings in self.columns.items():
+                    own = about.get("set", {}) | about.get("at", {}).get(column, {})
                     yield Job(
-                        row, column, seed, about.get("recipe"), about.get("method"),
-                        settings | about.get("set", {}),
-                    )  # fmt: skip
+                        row, column, seed, about.get("recipe"), about.get("method"), settings | own
+                    )
 
 
 def main() -> None:
@@ -138,6 +171,7 @@ def main() -> None:
 def _fill(table: Table, options: argparse.Namespace) -> None:
     path = options.results / f"{options.name}.json"
     found = json.loads(path.read_text())["runs"] if path.exists() else {}
+    check_results(table, found)
     missing = [job for job in table.jobs() if job.key not in found]
     missing = [job for job in missing if not options.only or job.row in options.only]
     started = time.monotonic()
@@ -157,11 +191,13 @@ def _fill(table: Table, options: argparse.Namespace) -> None:
     write(table, found, path)
 
 
-def train(job: Job, runs: Path, jobs: int) -> dict[str, Any]:
-    """Train in a process of its own; what came out, or how it failed."""
+def train(job: Job, runs: Path, jobs: int) -> dict[str, Any] | None:
+    """Train in a process of its own; what came out, or how it failed; None if interrupted."""
     folder = runs / job.key.replace(" | ", "/").replace(" ", "-")
+    begun = ["--resume"] if (folder / "config.json").exists() else []
+    if begun:
+        _check_folder(folder, job)
     if not (folder / "done").exists():
-        begun = ["--resume"] if (folder / "config.json").exists() else []
         program = "import sys; sys.argv[0] = 'crossbias'; from crossbias.cli import main; main()"
         arguments = [*job.command(), *begun, "--out", str(folder), "--quiet"]
         done = subprocess.run(
@@ -169,10 +205,26 @@ def train(job: Job, runs: Path, jobs: int) -> dict[str, Any]:
             capture_output=True, text=True, check=False, cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "2"},
         )  # fmt: skip
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        if done.returncode < 0 or done.returncode == Interrupted.exit_code:
+            print(f"{job.key} was interrupted; the next call continues it", flush=True)
+            return None
+        if begun and done.returncode == CrossbiasError.exit_code:  # other settings or other data
+            raise CrossbiasError(f"{job.key!r} cannot be continued: {lines[-1]}; remove {folder}")
         if done.returncode:
-            lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-            return {"failed": lines[-1], "command": " ".join(["crossbias", *job.command()])}
+            return {"failed": lines[-1], "command": job.written(), "recipe": job.recipe_hash()}
     return _record(folder, job, jobs)
+
+
+def _check_folder(folder: Path, job: Job) -> None:
+    """Refuse a run folder that another command made."""
+    made = shlex.split(json.loads((folder / "config.json").read_text())["command"])
+    wanted = ["crossbias", *job.command()]
+    if made[: len(wanted)] != wanted:
+        raise CrossbiasError(
+            f"{folder} holds the run of {shlex.join(made)}, not of {job.written()}; remove the "
+            f"folder, or name another with --runs"
+        )
 
 
 def _record(folder: Path, job: Job, jobs: int) -> dict[str, Any]:
@@ -181,7 +233,9 @@ def _record(folder: Path, job: Job, jobs: int) -> dict[str, Any]:
     epochs = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     numbers = ("overall", "aligned", "conflicting", "unbiased", "class_averaged")
     return {
-        "command": " ".join(["crossbias", *job.command()]),
+        "command": job.written(),
+        "recipe": job.recipe_hash(),
+        "version": config["data"].get("version"),
         "commit": config["commit"],
         "device": config["environment"]["device"],
         "torch": config["environment"]["torch"],
@@ -200,11 +254,43 @@ def _record(folder: Path, job: Job, jobs: int) -> dict[str, Any]:
 
 def write(table: Table, found: Mapping[str, dict[str, Any]], path: Path) -> None:
     """The results as JSON and as Markdown."""
-    check_same_data(table, found)
+    check_results(table, found)
     cells = [cell for cell in _cells(table, found) if cell["n"] or cell["failed"]]
     content = {"title": table.title, "paper": table.paper, "cells": cells, "runs": dict(found)}
     path.write_text(json.dumps(content, indent=1) + "\n")
     path.with_suffix(".md").write_text(markdown(table, cells))
+
+
+def check_results(table: Table, found: Mapping[str, dict[str, Any]]) -> None:
+    """Refuse results that are not those of the table, or not of the same data."""
+    for job in table.jobs():
+        record = found.get(job.key, {})
+        remedy = "remove it from the results and run it again"
+        if record.get("command", job.written()) != job.written():
+            raise CrossbiasError(
+                f"{job.key!r} was made by {record['command']!r}, but the table asks for "
+                f"{job.written()!r}; {remedy}"
+            )
+        if record.get("recipe") not in (None, job.recipe_hash()):
+            raise CrossbiasError(
+                f"{job.key!r} was made when recipes/{job.recipe}.toml had other settings; {remedy}"
+            )
+    check_same_data(table, found)
+    check_same_version(table, found)
+
+
+def check_same_version(table: Table, found: Mapping[str, dict[str, Any]]) -> None:
+    """Refuse seeds whose data was drawn by different versions of its generator."""
+    for column in table.columns:
+        keys = [f"{row} | {column} | {seed}" for row in table.rows for seed in table.seeds]
+        versions = {key: v for key in keys if (v := found.get(key, {}).get("version")) is not None}
+        for key, version in versions.items():
+            first = next(iter(versions))
+            if version != versions[first]:
+                raise CrossbiasError(
+                    f"{first!r} has version {versions[first]} of its data and {key!r} version "
+                    f"{version}; remove the older one from the results and run it again"
+                )
 
 
 def check_same_data(table: Table, found: Mapping[str, dict[str, Any]]) -> None:
@@ -239,7 +325,11 @@ def _cells(table: Table, found: Mapping[str, dict[str, Any]]) -> Iterator[dict[s
                 records = [found.get(f"{row} | {column} | {seed}") for seed in table.seeds]
                 done = [record for record in records if record and "found" in record]
                 values = [record["found"][place["split"]][place["number"]] for record in done]
-                failed = [record["failed"] for record in records if record and "failed" in record]
+                failed = [
+                    f"{row}, {column}, seed {seed}: {record['failed']}"
+                    for seed, record in zip(table.seeds, records, strict=True)
+                    if record and "failed" in record
+                ]
                 published = about.get("paper", {}).get(metric, [None] * len(table.columns))[number]
                 yield {"row": row, "metric": metric, "column": column} | _cell(
                     values, failed, published
@@ -279,6 +369,8 @@ def markdown(table: Table, cells: list[dict[str, Any]]) -> str:
         difference = f"{cell['difference']:+.2f}{inside}" if "difference" in cell else DASH
         parts = (cell["row"], cell["metric"], cell["column"], ours, f"{cell['n']}{failed}")
         lines.append("| " + " | ".join([*parts, limits, paper, difference]) + " |")
+    reasons = {reason: None for cell in cells for reason in cell["failed"]}  # each once, in order
+    lines += ["", "Failed:", *(f"- {reason}" for reason in reasons)] if reasons else []
     return f"**{table.title}** ({table.paper})\n\n" + "\n".join(lines) + "\n"
 
 

@@ -49,6 +49,6 @@ steps = int(sys.argv[1]) if len(sys.argv) > 1 else 500
 train, test = (crossbias.load("glyphs", split, size=2000, rho=0.95) for split in ("train", "test"))
 for method in (crossbias.create("erm"), GroupWeighted()):
     config = crossbias.TrainConfig(steps=steps, batch_size=64)
-    result = crossbias.fit(method, train, network="simple-convnet-1", config=config)
+    result = crossbias.fit(method, train, network="small-convnet", config=config)
     conflicting = result.evaluate(test)["test"].conflicting.value
     print(f"{method!r}: {conflicting:.3f} of the conflicting test images are right")

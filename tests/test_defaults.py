@@ -25,7 +25,7 @@ from crossbias.defaults import (
 )
 from crossbias.experiment import Experiment
 from crossbias.methods import ERM
-from crossbias.networks.papers import simple_convnet_1
+from crossbias.networks.papers import small_convnet
 from crossbias.progress import Progress
 
 
@@ -151,7 +151,7 @@ def test_a_folder_and_nothing_else_trains_and_says_what_was_chosen(own, tmp_path
     heard = Heard()
     experiment = Experiment(
         data={"name": f"folder:{own}"}, train={"device": "cpu", "epochs": 1},
-        network={"name": "simple-convnet-1"},
+        network={"name": "small-convnet"},
     )  # fmt: skip
     experiment.run(tmp_path / "run", progress=heard)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
@@ -175,7 +175,7 @@ def test_a_resumed_run_keeps_what_was_chosen(own, tmp_path, monkeypatch):
     experiment = Experiment(
         data={"name": f"folder:{own}"},
         train={"device": "cpu"},
-        network={"name": "simple-convnet-1"},
+        network={"name": "small-convnet"},
     )
 
     class Stops(Heard):
@@ -196,7 +196,7 @@ def test_a_resumed_run_keeps_what_was_chosen(own, tmp_path, monkeypatch):
 
 
 def square(*, num_classes: int, img_size: int = 24):
-    return simple_convnet_1(num_classes=num_classes, dropout=0.0)
+    return small_convnet(num_classes=num_classes, dropout=0.0)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def trained(tmp_path_factory):
     results = []
     for seed in (0, 1):
         result = crossbias.fit(
-            crossbias.create("erm"), train, network=crossbias.Recipe("simple-convnet-1"),
+            crossbias.create("erm"), train, network=crossbias.Recipe("small-convnet"),
             config=crossbias.TrainConfig(epochs=1, device="cpu", seed=seed),
             folder=str(home / f"run {seed}"),
         )  # fmt: skip

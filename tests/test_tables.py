@@ -4,11 +4,16 @@ import json
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from benchmarks import table as tables
 
+from crossbias.cli.options import settings
 from crossbias.errors import CrossbiasError
+from crossbias.experiment import Experiment
+from crossbias.registry import create_method
+from crossbias.train.config import TrainConfig
 
 ROOT = Path(__file__).parents[1]
 
@@ -89,6 +94,69 @@ def test_a_table_is_filled_once_and_shown(home, monkeypatch, capsys):
     assert capsys.readouterr().out == ""  # nothing was trained again
 
 
+def test_a_seed_that_fails_is_named_and_the_others_are_counted(home):
+    table = tables.Table.read(home / "tables" / "one.toml", home / "recipes")
+    good = {"found": {"test": {"overall": 0.25}}}
+    found = {"plain | weak | 0": good, "plain | weak | 1": {"failed": "erm diverged: loss"}}
+    tables.write(table, found, home / "one.json")
+    (weak,) = json.loads((home / "one.json").read_text())["cells"]
+    assert (weak["n"], weak["mean"]) == (1, 25.0)
+    assert weak["failed"] == ["plain, weak, seed 1: erm diverged: loss"]
+    text = (home / "one.md").read_text()
+    assert "| 25.00 | 1, 1 failed |" in text
+    assert text.endswith("\nFailed:\n- plain, weak, seed 1: erm diverged: loss\n")
+
+
+def test_results_of_other_settings_are_refused(home):
+    path = home / "tables" / "one.toml"
+    table = tables.Table.read(path, home / "recipes")
+    job = next(table.jobs())
+    record = {"command": job.written(), "recipe": job.recipe_hash()}
+    tables.check_results(table, {job.key: record})
+    recipe = home / "recipes" / "tiny.toml"
+    recipe.write_text("# only another comment\n" + recipe.read_text())
+    tables.check_results(table, {job.key: record})
+    recipe.write_text(recipe.read_text() + "lr = 0.5\n")
+    with pytest.raises(
+        CrossbiasError, match=r"'plain \| weak \| 0' was made when recipes/tiny.toml"
+    ):
+        tables.check_results(table, {job.key: record})
+    path.write_text(path.read_text().replace('"data.rho" = 0.5', '"data.rho" = 0.6'))
+    other = tables.Table.read(path, home / "recipes")
+    with pytest.raises(CrossbiasError, match=r"rho=0\.5 .*', but the table asks for .*rho=0\.6"):
+        tables.check_results(other, {job.key: record})
+
+
+def test_seeds_of_another_version_of_the_data_are_refused(home):
+    table = tables.Table.read(home / "tables" / "one.toml", home / "recipes")
+    found = {f"plain | weak | {seed}": {"version": seed + 1} for seed in (0, 1)}
+    with pytest.raises(CrossbiasError, match=r"weak \| 0' has version 1 .* weak \| 1' version 2"):
+        tables.check_results(table, found)
+    found = {f"plain | {column} | 0": {"version": v} for v, column in enumerate(table.columns)}
+    tables.check_results(table, found)
+
+
+def test_a_folder_of_another_command_is_refused(home):
+    table = tables.Table.read(home / "tables" / "one.toml", home / "recipes")
+    job = next(table.jobs())
+    folder = home / "runs" / "plain" / "weak" / "0"
+    folder.mkdir(parents=True)
+    config = {"command": job.written().replace("--seed 0", "--seed 3") + " --out x"}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CrossbiasError, match=r"holds the run of .*--seed 3 .*, not of .*--seed 0"):
+        tables.train(job, home / "runs", 1)
+
+
+def test_an_interrupted_run_is_no_result(home, monkeypatch, capsys):
+    table = tables.Table.read(home / "tables" / "one.toml", home / "recipes")
+    job = next(table.jobs())
+    for code in (130, -9):
+        answer = SimpleNamespace(returncode=code, stderr="stopped on request")
+        monkeypatch.setattr(tables.subprocess, "run", lambda *_, answer=answer, **__: answer)
+        assert tables.train(job, home / "runs", 1) is None
+        assert "plain | weak | 0 was interrupted" in capsys.readouterr().out
+
+
 def test_a_run_that_fails_is_named_and_never_averaged(home, monkeypatch):
     table = home / "tables" / "one.toml"
     text = table.read_text().replace("[0, 1]", "[0]").replace("[[50.0, 60.0], 10.0]", "[10.0]")
@@ -108,9 +176,17 @@ def test_a_run_that_fails_is_named_and_never_averaged(home, monkeypatch):
             '"tony"',
             r"recipe that is not there: 'tony' \(did you mean 'tiny'",
         ),
+        (
+            'recipe = "tiny"',
+            'method = "emr"',
+            r"row 'plain' of .* names a method that is not there: 'emr' \(did you mean 'erm'",
+        ),
         ("[0, 1]", "[0, 0]", r"has a seed twice: \[0, 0\]"),
         ("title =", "titel =", "one.toml (lacks 'title'|has an unknown)"),
         ("[[50.0, 60.0], 10.0]", "[10.0]", "has 1 numbers of 'all' for 2 columns"),
+        ("paper.all", "papers.all", r"unknown key 'papers' \(did you mean 'paper'"),
+        ("recipe =", "paper.recipe =", "names neither a recipe nor a method"),
+        ("paper.all", "at.week = {}\npaper.all", r"at 'week', which is no column \(did you mean"),
     ],
 )
 def test_mistakes_in_a_table_are_refused(home, old, new, message):
@@ -118,6 +194,14 @@ def test_mistakes_in_a_table_are_refused(home, old, new, message):
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(CrossbiasError, match=message):
         tables.Table.read(path, home / "recipes")
+
+
+def test_settings_of_a_row_in_one_column(home):
+    path = home / "tables" / "one.toml"
+    path.write_text(path.read_text() + 'set."train.lr" = 1\nat.weak."train.lr" = 2\n')
+    table = tables.Table.read(path, home / "recipes")
+    rates = {(job.column, job.settings["train.lr"]) for job in table.jobs()}
+    assert rates == {("weak", 2), ("strong", 1)}
 
 
 def test_rows_with_other_data_do_not_share_a_column(home):
@@ -134,13 +218,39 @@ def test_rows_with_other_data_do_not_share_a_column(home):
     tables.check_same_data(tables.Table.read(path, home / "recipes"), runs)
 
 
+def experiment_of(job: tables.Job) -> Experiment:
+    """What the command line would run."""
+    start = Experiment.from_toml(ROOT / "recipes" / f"{job.recipe}.toml")
+    arguments = job.command()
+    return start.updated(**settings([arguments[i + 1] for i in range(5, len(arguments), 2)]))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tables").glob("*.toml")), ids=lambda p: p.stem)
+def test_every_cell_of_a_table_is_a_training_with_its_own_seeds(path):
+    table = tables.Table.read(path, ROOT / "recipes")
+    assert table.seeds == [0, 1, 2]
+    for job in table.jobs():
+        command = " ".join(job.command())
+        assert f"--seed {job.seed} " in command
+        assert command.endswith(f"--set data.seed={job.seed}")
+        if job.recipe is None:
+            continue
+        experiment = experiment_of(job)
+        method = dict(experiment.method)
+        assert create_method(method.pop("name"), **method)
+        for metric in table.metrics.values():
+            assert metric["split"] in experiment.source.splits
+        assert experiment.recipe()
+        assert TrainConfig.from_dict(experiment.train)
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "tables").glob("*.toml")), ids=lambda p: p.stem)
 def test_the_tables_of_the_papers_are_right_and_shown_as_generated(path):
     table = tables.Table.read(path, ROOT / "recipes")
     results = ROOT / "benchmarks" / "results" / "tables" / f"{path.stem}.json"
     if results.exists():
         content = json.loads(results.read_text())
-        tables.check_same_data(table, content["runs"])
+        tables.check_results(table, content["runs"])
         text = tables.markdown(table, content["cells"])
         assert results.with_suffix(".md").read_text() == text
         assert text in (ROOT / "benchmarks" / "README.md").read_text()

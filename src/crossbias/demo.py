@@ -15,7 +15,7 @@ from crossbias.runs.folder import RunFolder
 from crossbias.verify import Metrics
 
 DATA: Final[dict[str, Any]] = {"name": "glyphs", "size": 3000, "image_size": 20, "rho": 0.94}
-NETWORK: Final[dict[str, Any]] = {"name": "simple-convnet-1", "dropout": 0.0}
+NETWORK: Final[dict[str, Any]] = {"name": "small-convnet", "dropout": 0.0}
 TRAIN: Final[dict[str, Any]] = {
     "epochs": 12,
     "lr": 0.003,

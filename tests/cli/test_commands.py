@@ -44,7 +44,7 @@ def test_train_leaves_a_finished_run_and_says_where(crossbias):
     assert config["method"] == {"name": "end", "alpha": 1.0, "beta": 1.0} | defaults
     assert config["train"]["seed"] == 3
     assert config["data"]["size"] == 60
-    assert config["network"]["name"] == "simple-convnet-1"
+    assert config["network"]["name"] == "small-convnet"
     metrics = json.loads(Path("runs/x/metrics.json").read_text())
     assert set(metrics) == {"validation", "test", "test-biased"}
     assert metrics["test"]["overall"]["n"] == 50

@@ -64,7 +64,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Experiment(
             method={"name": "erm"},
             data={"name": "folder:faces", **data},
-            network={"name": "simple-convnet-1"},
+            network={"name": "small-convnet"},
             train={"epochs": 4, "batch_size": 16, "lr": 0.01, "device": "cpu"},
         ).run(folder / "run")
     return folder

@@ -26,7 +26,7 @@ def images(crossbias):
 
 
 OWN = ["--data", "folder:x-rays", "--labels", "labels.csv", "--target", "disease"]
-TINY = ["--network", "simple-convnet-1", "--set", "data.size=16", "--epochs", "1"]
+TINY = ["--network", "small-convnet", "--set", "data.size=16", "--epochs", "1"]
 TINY += ["--device", "cpu"]
 
 
@@ -80,7 +80,7 @@ def test_the_printed_command_trains_on_what_was_planted(crossbias):
     assert code == 0, err
     printed = next(line for line in out.splitlines() if line.startswith("next: crossbias "))
     words = shlex.split(printed.removeprefix("next: crossbias "))
-    tiny = ["--network", "simple-convnet-1", "--epochs", "1", "--device", "cpu", "--out", "run"]
+    tiny = ["--network", "small-convnet", "--epochs", "1", "--device", "cpu", "--out", "run"]
     code, out, err = crossbias(*words, *tiny)
     assert code == 0, err
     metrics = json.loads(Path("run/metrics.json").read_text())

@@ -102,9 +102,24 @@ def test_rotate_turns_as_torchvision(height, width):
         torch.testing.assert_close(result, expected, atol=2e-4, rtol=0)
 
 
-def test_a_quarter_turn_is_exact():
+def test_rotating_to_the_nearest_pixel_as_torchvision():
+    """Ties apart, every pixel is one of the image's."""
+    given = images(10, 17, 20)
+    found = augmentation(("rotate(30,nearest=true)",))(given, draw())
+    angles = (2 * torch.rand(10, generator=draw()) - 1) * 30
+    same = [
+        result == reference.rotate(image, angle, InterpolationMode.NEAREST, fill=None)
+        for image, angle, result in zip(given, angles.tolist(), found, strict=True)
+    ]
+    assert torch.stack(same).float().mean() > 0.995
+    assert (found[0].unsqueeze(-1) == given[0].flatten()).any(-1)[found[0] > 0].all()
+
+
+@pytest.mark.parametrize("nearest", [False, True])
+def test_a_quarter_turn_is_exact(nearest):
     given = images(2)
-    turned = geometry.turn(given, torch.tensor([math.pi / 2, -math.pi / 2]))
+    angles = torch.tensor([math.pi / 2, -math.pi / 2])
+    turned = geometry.turn(given, angles, nearest=nearest)
     torch.testing.assert_close(turned[0], given[0].rot90(1, (1, 2)), atol=1e-5, rtol=0)
     torch.testing.assert_close(turned[1], given[1].rot90(-1, (1, 2)), atol=1e-5, rtol=0)
 
@@ -193,6 +208,7 @@ def test_those_that_cut_give_the_size_asked_for():
         ("flip(2)", r"probability of flip must be in \[0, 1\], got 2"),
         ("jitter(hue=0.6)", r"hue of jitter must be in \[0, 0.5\]"),
         ("rotate(-1)", "degrees of rotate"),
+        ("rotate(10,nearest=2)", "nearest of rotate must be true or false, got '2'"),
     ],
 )
 def test_a_mistake_in_a_name_is_explained(spec, message):

@@ -156,12 +156,42 @@ def test_opposite_features_are_not_enhanced_even_if_under_exploited() -> None:
     assert weight.tolist() == [[[1.0, 1.0]]]
 
 
-def test_no_gradient_flows_through_the_intrinsic_weight() -> None:
-    maps = draw(2, 3, 2, 2).requires_grad_()
-    used = draw(2, 2, 2).abs().requires_grad_()
+@pytest.mark.parametrize("tau", [0.5, 1.0, 3.0])
+def test_the_gradient_of_the_weight_is_that_of_r_where_it_enhances(tau: float) -> None:
+    """By hand, d r / d E_n = -tau r / (E_i*^BN + E_n); c, maps and partner are constants."""
+    maps, partner = draw(2, 3, 2, 2).requires_grad_(), draw(2, 3, 2, 2, seed=1).requires_grad_()
+    used = (draw(2, 2, 2, seed=2).abs() / 4).requires_grad_()
+    partner_used = draw(2, 2, 2, seed=3).abs().requires_grad_()
 
+    weight = intrinsic_weight(maps, partner, used, partner_used, tau=tau)
+    (gradient,) = torch.autograd.grad(weight.sum(), used)
+
+    match = (partner.flatten(2).mT @ maps.flatten(2)).argmax(1)
+    together = partner_used.flatten(1).gather(1, match).view_as(used) + used
+    expected = torch.where(weight > 1, -tau * weight / together, 0.0)
+    assert (weight > 1).any()
+    assert (weight == 1).any()
+    torch.testing.assert_close(gradient, expected.detach())
+    total = intrinsic_weight(maps, partner, used, partner_used, tau=tau).sum()
+    others = torch.autograd.grad(total, (maps, partner, partner_used), allow_unused=True)
+    assert others == (None, None, None)
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.5, 2.0])
+def test_the_gradient_is_zero_where_nothing_is_enhanced(tau: float) -> None:
+    """At 0 / 0, at powers of 0, and where both look at a feature equally."""
+    maps = torch.ones(3, 2, 2, 2)
+    used = torch.stack([torch.zeros(2, 2), torch.ones(2, 2), torch.ones(2, 2)]).requires_grad_()
+    partner_used = torch.stack([torch.zeros(2, 2), torch.zeros(2, 2), torch.ones(2, 2)])
+    weight = intrinsic_weight(maps, maps, used, partner_used, tau=tau)
+    (gradient,) = torch.autograd.grad(weight.sum(), used)
+    assert torch.equal(weight, torch.ones_like(weight))
+    assert torch.equal(gradient, torch.zeros_like(gradient))
+
+
+def test_an_explanation_without_gradient_gives_a_weight_without_it() -> None:
+    maps, used = draw(2, 3, 2, 2).requires_grad_(), draw(2, 2, 2).abs()
     assert not intrinsic_weight(maps, maps, used, used, tau=1.0).requires_grad
-    assert torch.is_grad_enabled()
 
 
 def test_intrinsic_weight_refuses_a_negative_amplification() -> None:

@@ -13,6 +13,7 @@ from crossbias import Network, TrainConfig
 from crossbias.functional.difficulty import NOT_SEEN
 from crossbias.methods import IE
 from crossbias.methods.bias_ensemble import Division, divided
+from crossbias.methods.ie.guidance_maps import intrinsic_maps
 from crossbias.methods.ie.guided_training import GuidedTraining
 from crossbias.testing import contract
 from crossbias.train.run import Run
@@ -34,6 +35,7 @@ OTHER_VALUES = {
     "guidance_loss": False,
     "negative_loss": False,
     "detach": True,
+    "exploitation_gradient": True,
     "explained": "prediction",
 }
 TOGETHER = {
@@ -262,6 +264,63 @@ def test_the_target_of_the_distance_is_fixed_or_not(detach, data):
     gap = (maps - maps * weight[:, None]).mean((2, 3)).sign()[:, :, None, None] / 16
     expected = gap.expand_as(maps) if detach else gap * (1 - weight[:, None])
     torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
+
+
+def pooled_differently(maps: Tensor, weight: Tensor, detach: bool) -> Tensor:
+    """Eq. 9 for one sample, by loops, with gradient wherever its arguments have it."""
+    target = maps.detach() if detach else maps
+    gaps = [(m - t * weight).mean() for m, t in zip(maps, target, strict=True)]
+    return torch.stack(gaps).abs().sum()
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_the_gradient_flows_through_r_into_the_explanation_map(detach, data):
+    """Eq. 9 with c, i* and the partner as constants and E(z) written out, by autograd."""
+    method = IE(detach=detach, exploitation_gradient=True, tau=3.0)
+    training = prepared(method, data)
+    batch = whole_batch(training)
+    network = training.network.module
+    own, partner = network(batch.inputs), network(batch.inputs.flip(2))
+    maps = own.maps.detach().requires_grad_()
+    distance, _ = training._guidance(batch, own._replace(maps=maps), partner)
+    head = network.head.weight
+    gradients = torch.autograd.grad(distance.sum(), (maps, head))
+    total = torch.zeros(())
+    for z, other, number in zip(maps, partner.maps.detach(), batch.target, strict=True):
+        evidence = (head[number][:, None, None] * z).sum(0).relu()
+        used = (evidence / evidence.max().clamp(min=1e-30)).flatten()
+        seen = (head[number].detach()[:, None, None] * other).sum(0).relu()
+        partner_used = (seen / seen.max().clamp(min=1e-30)).flatten()
+        products = z.detach().flatten(1).T @ other.flatten(1)
+        best, star = products.max(1)
+        rows = []
+        for n in range(16):
+            common = best[n] / products.max()
+            relative = 2 * partner_used[star[n]] / (partner_used[star[n]] + used[n])
+            enhanced = common * relative**3 if partner_used[star[n]] > 0 else torch.zeros(())
+            rows.append(enhanced if enhanced > 1 else torch.ones(()))
+        total = total + pooled_differently(z, torch.stack(rows).view(4, 4), detach)
+    expected = torch.autograd.grad(total, (maps, head))
+    torch.testing.assert_close(gradients, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_with_gradient_through_r_the_network_looks_where_it_is_told(data):
+    """A step along eq. 9 alone raises E(z) where features were enhanced; without, it does not."""
+    rises = {}
+    for through in (True, False):
+        training = prepared(IE(exploitation_gradient=through, tau=3.0), data)
+        batch, network = whole_batch(training), training.network.module
+        own, partner = network(batch.inputs), network(batch.inputs.flip(2))
+        maps = own.maps.detach().requires_grad_()
+        distance, _ = training._guidance(batch, own._replace(maps=maps), partner)
+        (gradient,) = torch.autograd.grad(distance.sum(), maps)
+        before, weight = intrinsic_maps(
+            own._replace(maps=maps.detach()), partner, network.head.weight, batch.target, tau=3.0
+        )
+        moved = own._replace(maps=maps.detach() - 1e-2 * gradient)
+        after, _ = intrinsic_maps(moved, partner, network.head.weight, batch.target, tau=3.0)
+        rises[through] = float((after - before)[weight > 1].mean().detach())
+    assert rises[True] > 0 > rises[False]
 
 
 def test_without_guidance_it_is_lff_with_bias_ensemble_and_without_candidates_too(data):

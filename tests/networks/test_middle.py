@@ -17,7 +17,7 @@ from crossbias.networks.bias_predictors import ColorPredictor, LabelPredictor, m
     [
         ("lnl-convnet", "body.5", (32, 14, 14)),
         ("convnet", "body.5", (32, 28, 28)),
-        ("simple-convnet-1", "body.4", (8, 14, 14)),
+        ("simple-convnet-1", "body.4", (8, 12, 12)),
     ],
 )
 def test_the_lower_half_of_the_convolutions_is_f(name, layer, shape):

@@ -16,7 +16,8 @@ SMALL = {
     "convnet": (128, (28, 28)),
     "convnet-1x1": (128, (28, 28)),
     "convnet-end": (128, (28, 28)),
-    "simple-convnet-1": (64, (8, 8)),
+    "simple-convnet-1": (64, (1, 1)),
+    "small-convnet": (64, (8, 8)),
 }
 
 
@@ -29,6 +30,26 @@ def test_the_papers_networks_give_logits_features_and_maps(name):
     assert output.features.shape == (2, features)
     assert output.maps.shape == (2, features, *spatial)
     torch.testing.assert_close(output.logits, network.head(output.features))
+
+
+@pytest.mark.parametrize(
+    ("name", "pixels", "sides"),
+    [
+        ("simple-convnet-1", 28, [25, 12, 9, 4, 1]),
+        ("simple-convnet-1", 56, [53, 26, 23, 11, 8]),  # Watermarked MNIST: Figure 9a pools 8 x 8
+        ("simple-convnet-1", 25, [22, 11, 8, 4, 1]),  # the smallest images it takes
+        ("small-convnet", 28, [29, 14, 15, 7, 8]),
+        ("small-convnet", 16, [17, 8, 9, 4, 5]),
+    ],
+)
+def test_sides_of_the_maps_of_pgds_network(name, pixels, sides):
+    """After each convolution and each pooling."""
+    network, found = create_network(name, num_classes=10).eval(), []
+    for layer in network.body:
+        if isinstance(layer, nn.Conv2d | nn.AvgPool2d):
+            layer.register_forward_hook(lambda *args: found.append(args[2].shape[-1]))
+    network(torch.rand(1, 3, pixels, pixels))
+    assert found == sides
 
 
 @pytest.mark.parametrize(("name", "side"), [("convnet-1x1", 1), ("convnet", 25)])

@@ -107,6 +107,16 @@ def test_curves_show_every_loss_and_score_by_name(parse: Parse) -> None:
     assert "final" not in texts  # a single stage needs no name
 
 
+def test_the_loss_of_the_validation_is_among_the_losses(parse: Parse) -> None:
+    scores = {"accuracy": 0.9, "cross_entropy": 7.0}
+    log = [Epoch("final", 1, 1.0, {"loss": 6.0}, scores)]
+    texts = [text.text for text in parse(learning_curves("run", log, {}, 0)).find("text")]
+    losses, scored = texts[: texts.index("loss")], texts[texts.index("loss") :]
+    assert "7.00" in losses
+    assert "validation loss" in scored[: scored.index("accuracy")]
+    assert "cross entropy" not in texts
+
+
 def test_one_epoch_has_one_tick(parse: Parse) -> None:
     texts = [text.text for text in parse(learning_curves("run", epochs([0.5]), {}, 0)).find("text")]
     assert "1" in texts

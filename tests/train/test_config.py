@@ -23,7 +23,10 @@ from crossbias.train.optimizers import learning_rate
         ({"momentum": 1.5}, r"momentum of training must be in \[0, 1\]"),
         ({"optimizer": "lion"}, "one of 'adam', 'adamw', 'sgd'"),
         ({"precision": "fp16"}, "one of 'float32', 'bf16'"),
-        ({"selection": "test"}, "one of 'last', 'validation-accuracy', 'validation-worst-group'"),
+        (
+            {"selection": "test"},
+            "one of 'last', 'validation-accuracy', 'validation-loss', 'validation-worst-group'",
+        ),
         ({"schedule": "milestones"}, "needs milestones"),
         ({"milestones": [1.5]}, r"each entry of milestones of training must be in \(0, 1\]"),
         ({"seed": -1}, "seed of training must be at least 0"),

@@ -54,11 +54,10 @@ def test_too_few_conflicting_validation_samples_to_judge_from(number, error):
     assert f"up to {error}" in found.sentence
 
 
-def test_choosing_by_the_accuracy_on_validation_data_as_biased_as_training():
+def test_choosing_without_labels_on_validation_data_as_biased_as_training():
     biased = cut(TRAIN, 40)
-    assert names(biased, cut(VALIDATION, 25), "validation-accuracy") == [
-        "validation as biased as training"
-    ]
+    for selection in ("validation-accuracy", "validation-loss"):
+        assert names(biased, cut(VALIDATION, 25), selection) == ["validation as biased as training"]
     assert names(biased, cut(VALIDATION, 25), "validation-worst-group") == []
     assert names(biased, VALIDATION, "validation-accuracy") == []  # a fourth of it conflicts
 

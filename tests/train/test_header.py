@@ -51,10 +51,10 @@ def test_the_header_of_a_network_by_name_and_of_a_length_in_steps(data):
         CONFIG, steps=4, schedule="cosine", precision="bf16", augment=("crop(1)", "flip")
     )
     data = data.with_bias(None)
-    found = header(ERM(), data, config=config, network="simple-convnet-1")
+    found = header(ERM(), data, config=config, network="small-convnet")
     assert found["classes"] == "0 16, 1 16, 2 16"
     assert found["method"] == "erm (plain training); needs to know nothing about the bias"
-    assert found["network"] == "simple-convnet-1, 37,755 parameters, not pretrained"
+    assert found["network"] == "small-convnet, 37,755 parameters, not pretrained"
     assert found["training"] == "4 steps of 16 samples; adam, learning rate 0.01, cosine"
     assert found["augment"] == "crop(1), flip"
     assert found["device"].endswith(", bf16")

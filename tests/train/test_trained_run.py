@@ -38,7 +38,7 @@ def test() -> BiasedDataset:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "run"
     result = train_run(
-        crossbias.create("erm"), animals(), None, network=Recipe("simple-convnet-1"),
+        crossbias.create("erm"), animals(), None, network=Recipe("small-convnet"),
         config=CONFIG, folder=path,
     )  # fmt: skip
     result.evaluate(animals("test"))
@@ -185,7 +185,7 @@ def test_a_network_made_in_python_is_passed_again(network: Network, tmp_path: Pa
     assert all(map(torch.equal, before, network.parameters()))
     trained = result.network.state_dict()
     assert all(torch.equal(value, trained[k]) for k, value in run.network.state_dict().items())
-    other = crossbias.create("simple-convnet-1", num_classes=3)
+    other = crossbias.create("small-convnet", num_classes=3)
     with pytest.raises(CrossbiasError, match=r"does not fit the network; pass network="):
         load_run(folder, network=other)
 

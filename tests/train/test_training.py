@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import crossbias
 from crossbias import Network, TrainConfig
 from crossbias.errors import CrossbiasError, Diverged
 from crossbias.methods import ERM, PGD, EnD, Method, ReBias
+from crossbias.train.evaluation import predict
 from crossbias.train.meter import Pace
 from crossbias.train.run import Run
 
@@ -182,16 +184,22 @@ def test_the_datas_own_augmentation_is_used_unless_another_is_named(data, networ
 
 @pytest.mark.parametrize(
     ("selection", "chosen"),
-    [("last", 3), ("validation-accuracy", 2), ("validation-worst-group", 1)],
+    [
+        ("last", 4),
+        ("validation-accuracy", 2),
+        ("validation-loss", 3),
+        ("validation-worst-group", 1),
+    ],
 )
 def test_the_selection_rule_picks_the_epoch_it_names(
     selection, chosen, data, network, validation, monkeypatch
 ):
     scores = iter(
         [
-            {"accuracy": 0.1, "class_averaged": 0.1, "worst_group": 0.9},
-            {"accuracy": 0.8, "class_averaged": 0.8, "worst_group": 0.2},
-            {"accuracy": 0.7, "class_averaged": 0.7, "worst_group": 0.3},
+            {"accuracy": 0.1, "class_averaged": 0.1, "worst_group": 0.9, "cross_entropy": math.nan},
+            {"accuracy": 0.8, "class_averaged": 0.8, "worst_group": 0.2, "cross_entropy": 0.6},
+            {"accuracy": 0.7, "class_averaged": 0.7, "worst_group": 0.3, "cross_entropy": 0.5},
+            {"accuracy": 0.6, "class_averaged": 0.6, "worst_group": 0.4, "cross_entropy": 0.7},
         ]
     )
     seen = []
@@ -201,9 +209,23 @@ def test_the_selection_rule_picks_the_epoch_it_names(
         return next(scores)
 
     monkeypatch.setattr(Run, "validate", validate)
-    config = dataclasses.replace(CONFIG, selection=selection)
+    config = dataclasses.replace(CONFIG, selection=selection, epochs=4)
     result = crossbias.fit(ERM(), data, validation, network=network, config=config)
     assert same(result.network.state_dict(), seen[chosen - 1])
+
+
+def test_the_validation_loss_is_the_mean_cross_entropy(data, network, validation, tmp_path):
+    """Over all samples, with a last batch that is smaller than the others."""
+    config = dataclasses.replace(CONFIG, batch_size=32, selection="validation-loss")
+    assert len(validation) % 32
+    folder = tmp_path / "run"
+    result = crossbias.fit(ERM(), data, validation, network=network, config=config, folder=folder)
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    found = min(line["validation"]["cross_entropy"] for line in lines)
+    right = predict(result.network, validation).probabilities[
+        torch.arange(len(validation)), validation.targets
+    ]
+    assert found == pytest.approx(float(-right.log().mean()), rel=1e-5)
 
 
 def test_selection_concerns_the_final_network_only(data, network, validation):

@@ -82,7 +82,7 @@ def find_suspects(
         seed=seed_for(seed, "suspects") % 2**32, augment=(),
     )  # fmt: skip
     network = fit(
-        BiasedERM(), small, network=Recipe("simple-convnet-1", {"dropout": 0.0}), config=config,
+        BiasedERM(), small, network=Recipe("small-convnet", {"dropout": 0.0}), config=config,
         progress=progress or False,
     ).network  # fmt: skip
     return suspects_of(predict(network, small).probabilities, data, files)

@@ -40,7 +40,6 @@ def cam(maps: Tensor, weight: Tensor, target: Tensor) -> Tensor:
     return evidence / peak.masked_fill(peak == 0, 1)
 
 
-@torch.no_grad()
 def intrinsic_weight(
     maps: Tensor, partner_maps: Tensor, cam: Tensor, partner_cam: Tensor, *, tau: float
 ) -> Tensor:
@@ -56,8 +55,9 @@ def intrinsic_weight(
 
     The paper leaves open what holds where nothing is alike or nothing is looked at: if no two
     features have a positive product, :math:`c = 0`, and where both explanation maps are 0,
-    :math:`r = 0`; the weight is 1 there. No gradient flows through the weight, since it says
-    where to look and is not itself to be optimized.
+    :math:`r = 0`; the weight is 1 there. Gradient flows through the sample's own explanation map
+    alone, :math:`\partial r_n / \partial E_n = -\tau r_n / (E^{BN}_{i^*} + E_n)`: the weight
+    falls where the sample looks more. Pass ``cam.detach()`` for a weight without gradient.
 
     Args:
         maps: ``(B, D, h, w)`` features :math:`z` of the samples.
@@ -76,18 +76,24 @@ def intrinsic_weight(
     """
     if not tau >= 0:
         raise ValueError(f"tau of the intrinsic weight must be at least 0, got {tau}")
+    common, match = _common_features(maps.detach(), partner_maps.detach())
+    exploited = at_least_float32(cam).flatten(1)  # E(z)_n
+    partner_exploited = at_least_float32(partner_cam.detach()).flatten(1).gather(1, match)
+    unused = partner_exploited == 0  # E(z^BN)_i*: r is 0, of which no power has to be taken
+    together = (partner_exploited + exploited).masked_fill(unused, 1)
+    relative = (2 * partner_exploited / together).masked_fill(unused, 1)
+    enhanced = common * relative**tau  # with r of eq. 5; at most 1 where r should be 0
+    return torch.where(enhanced > 1, enhanced, 1).view_as(cam)  # eq. 6
+
+
+def _common_features(maps: Tensor, partner_maps: Tensor) -> tuple[Tensor, Tensor]:
+    """How common features are, c of eq. 4, and where the partner's are, i*; ``(B, hw)`` each."""
     z, partner_z = at_least_float32(maps).flatten(2), at_least_float32(partner_maps).flatten(2)
     with no_autocast(maps):
         similarity = partner_z.mT @ z  # (B, partner's h'w', h w): z_i^BN . z_n
     best, match = similarity.max(1)  # (B, hw): its value at i*, and i*
     highest = best.amax(1, keepdim=True)
-    common = best / highest.masked_fill(highest <= 0, torch.inf)  # c, eq. 4
-    exploited = at_least_float32(cam).flatten(1)  # E(z)_n
-    partner_exploited = at_least_float32(partner_cam).flatten(1).gather(1, match)  # E(z^BN)_i*
-    together = partner_exploited + exploited
-    relative = 2 * partner_exploited / together.masked_fill(together == 0, 1)
-    weight = (common * relative**tau).clamp(min=1)  # eq. 6, with r of eq. 5
-    return weight.view_as(cam)
+    return best / highest.masked_fill(highest <= 0, torch.inf), match
 
 
 def pooled_guidance(maps: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:

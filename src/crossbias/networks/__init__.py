@@ -11,6 +11,7 @@ from crossbias.networks.papers import (
     mlp_first,
     simple_convnet_1,
     simple_convnet_2,
+    small_convnet,
 )
 from crossbias.networks.recipe import NETWORKS, Recipe, create_network
 from crossbias.networks.split import as_network
@@ -34,4 +35,5 @@ __all__ = [
     "resnet18_3d",
     "simple_convnet_1",
     "simple_convnet_2",
+    "small_convnet",
 ]

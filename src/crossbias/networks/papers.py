@@ -42,14 +42,31 @@ def simple_convnet_1(
 ) -> Network:
     """Simple ConvNet-1 of the PGD paper (Figure 9a), with the layer order of its release.
 
-    Padding 2 makes 28-pixel images end in the 8 x 8 maps that the figure pools.
+    Nothing is padded: images of 28 pixels end in a 1 x 1 map, those of 56 pixels (Watermarked
+    MNIST) in the 8 x 8 map that the figure pools. Images need 25 pixels a side.
     """
+    return _three_convolutions(num_classes, in_channels, dropout, padding=0)
+
+
+def small_convnet(
+    *, num_classes: Count, in_channels: Count = 3, dropout: Fraction = 0.5
+) -> Network:
+    """Simple ConvNet-1 with a padding of 2: no paper's, but for images of any size.
+
+    It is what glyphs, the demo and the audit train. Images of 28 pixels end in 8 x 8 maps.
+    """
+    return _three_convolutions(num_classes, in_channels, dropout, padding=2)
+
+
+def _three_convolutions(
+    num_classes: int, in_channels: int, dropout: float, padding: int
+) -> Network:
     body = nn.Sequential(
-        nn.Conv2d(in_channels, 8, 4, padding=2), nn.BatchNorm2d(8), nn.ReLU(),
+        nn.Conv2d(in_channels, 8, 4, padding=padding), nn.BatchNorm2d(8), nn.ReLU(),
         nn.Dropout(dropout), nn.AvgPool2d(2),
-        nn.Conv2d(8, 32, 4, padding=2), nn.BatchNorm2d(32), nn.ReLU(),
+        nn.Conv2d(8, 32, 4, padding=padding), nn.BatchNorm2d(32), nn.ReLU(),
         nn.Dropout(dropout), nn.AvgPool2d(2),
-        nn.Conv2d(32, 64, 4, padding=2), nn.ReLU(), nn.BatchNorm2d(64),
+        nn.Conv2d(32, 64, 4, padding=padding), nn.ReLU(), nn.BatchNorm2d(64),
         nn.Dropout(dropout),
     )  # fmt: skip
     return Network(body, nn.Linear(64, num_classes))
@@ -88,8 +105,9 @@ def simple_convnet_2(
 ) -> Network:
     """Simple ConvNet-2 of the PGD paper (Figure 9b), for its cartoon faces.
 
-    Five convolutions of sizes 6, 6, 5, 5 and 4, each followed by average pooling; what the paper
-    does not say (padding, normalization, dropout) is as in Simple ConvNet-1.
+    Five convolutions of sizes 6, 6, 5, 5 and 4, each followed by average pooling. The paper says
+    nothing about padding, normalization and dropout: ours pads by half a kernel and has the
+    others as in Simple ConvNet-1.
     """
     layers: list[nn.Module] = []
     channels = (in_channels, 8, 16, 16, 32, 32)

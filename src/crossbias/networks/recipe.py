@@ -32,6 +32,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "lnl-convnet": papers.lnl_convnet,
     "simple-convnet-1": papers.simple_convnet_1,
     "simple-convnet-2": papers.simple_convnet_2,
+    "small-convnet": papers.small_convnet,
     "mlp": papers.mlp,
     "mlp-first": papers.mlp_first,
     "bagnet18": bagnet.bagnet18,
@@ -39,7 +40,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "resnet18-3d": video.resnet18_3d,
     "resnet18-2d": video.resnet18_2d,
 }
-"""The papers' own networks. Any other name is looked up in timm."""
+"""The papers' own networks and ours. Any other name is looked up in timm."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from crossbias.runs.read import Epoch
 
 _DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
 _MARKERS = ("o", "D", "s", "^", "v")
-_LOSSES = ("loss", "task")
+_LOSSES = ("loss", "task", "validation_loss")
+_NOT_DRAWN = ("cross_entropy", "class_averaged")  # a loss, and hardly another than the accuracy
 _TERMS = "terms"
 
 Declared = Mapping[str, tuple[str, str]]
@@ -60,13 +61,24 @@ def _panels(
 
     panels: dict[str, list[Mapping[str, float | None]]] = {
         title: [
-            {name: value for name, value in epoch.losses.items() if axis(name) == title}
+            {name: value for name, value in _losses(epoch).items() if axis(name) == title}
             for epoch in log
         ]
         for title in ("loss", _TERMS, *(title for title, _ in declared.values()))
     }
     shown = {title: rows for title, rows in panels.items() if title == "loss" or any(rows)}
-    return {**shown, "validation": [epoch.validation for epoch in log]}
+    scores: list[Mapping[str, float | None]] = [
+        {name: value for name, value in epoch.validation.items() if name not in _NOT_DRAWN}
+        for epoch in log
+    ]
+    return {**shown, "validation": scores}
+
+
+def _losses(epoch: Epoch) -> Mapping[str, float | None]:
+    """All losses of an epoch; that of the validation is a loss, not one of its scores."""
+    if "cross_entropy" not in epoch.validation:
+        return epoch.losses
+    return {**epoch.losses, "validation_loss": epoch.validation["cross_entropy"]}
 
 
 def _description(log: Sequence[Epoch]) -> str:

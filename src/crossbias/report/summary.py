@@ -34,6 +34,9 @@ SELECTION: Final = {
     "validation-accuracy": (
         "The epoch with the highest accuracy on the validation split, without its bias labels."
     ),
+    "validation-loss": (
+        "The epoch with the lowest loss on the validation split, without its bias labels."
+    ),
     "validation-worst-group": (
         "The epoch with the highest worst-group accuracy on the validation split, "
         "which used its bias labels."

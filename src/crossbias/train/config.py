@@ -16,7 +16,7 @@ from crossbias.parameters import (
     validated,
 )
 
-Selection = Literal["last", "validation-accuracy", "validation-worst-group"]
+Selection = Literal["last", "validation-accuracy", "validation-loss", "validation-worst-group"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,8 @@ class TrainConfig:
         augment: Augmentations of training batches, in this order; the data's own if ``None``.
         validation_interval: Epochs between two validations. The last epoch always has one.
         selection: The rule that picks the epoch whose network is kept: the last one, or the best
-            on validation data by accuracy or by worst-group accuracy (which needs bias labels).
+            on validation data by accuracy, by mean cross-entropy (the lowest) or by worst-group
+            accuracy (which needs bias labels).
         resident_bytes: Training data up to this size is kept on the device.
         workers: Processes that feed larger data.
     """

@@ -70,7 +70,7 @@ def validation_symptoms(values: Sequence[float]) -> list[Symptom]:
     return [
         Symptom(
             "constant validation",
-            f"Validation gave {percent(values[0])} in each of {len(values)} epochs, so it says "
+            f"Validation gave {abs(values[0]):.3g} in each of {len(values)} epochs, so it says "
             f"nothing about which of them is best, and the first one was kept.",
             "Use more or harder validation samples, or keep the last epoch with "
             "--set train.selection=last.",
@@ -137,11 +137,12 @@ def _unfit_validation(
             f"Put at least {_LEAST_TO_JUDGE} of them into the validation data.",
         )
     in_training = float(conflicting_samples(train, train.alignment()).float().mean())
-    if selection == "validation-accuracy" and share < min(_LEAST_SHARE, 2 * in_training):
+    unlabeled = selection in ("validation-accuracy", "validation-loss")
+    if unlabeled and share < min(_LEAST_SHARE, 2 * in_training):
         yield Symptom(
             "validation as biased as training",
-            f"The model is chosen by its accuracy on validation data of which only "
-            f"{percent(share)} conflict with {train.bias}, so an epoch that takes the shortcut "
+            f"The model is chosen by all of the validation data, of which only {percent(share)} "
+            f"conflict with {train.bias}, so an epoch that takes the shortcut "
             f"looks best.",
             "Choose by --set train.selection=validation-worst-group, or keep the last epoch.",
         )

@@ -251,7 +251,10 @@ class Training:
 
 
 def _value(validation: dict[str, float], rule: str) -> float:
-    """The number by which a selection rule judges an epoch."""
+    """The number by which a selection rule judges an epoch; the highest is best."""
+    if rule == "validation-loss":
+        loss = validation["cross_entropy"]
+        return -math.inf if math.isnan(loss) else -loss
     return validation["worst_group" if rule == "validation-worst-group" else "accuracy"]
 
 

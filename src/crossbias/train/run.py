@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, overload
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.optim import Optimizer
@@ -381,21 +382,23 @@ class Run:
         return self.devices.sum(table)
 
     def validate(self, network: Network) -> dict[str, float] | None:
-        """Accuracies on the validation data; those by group where its bias is known."""
+        """Accuracies on the validation data, those by group where its bias is known, and loss."""
         data = self.validation
         if data is None:
             return None
         sizes = {"num_classes": data.num_classes, "num_biases": data.num_biases}
         counts = torch.zeros((), dtype=torch.int64, device=self.device)
+        loss = torch.zeros((), device=self.device)
         for batch, output in self._outputs(network, data):
             counts = counts + count(batch.target, batch.bias, output.logits.argmax(1), **sizes)
+            loss = loss + F.cross_entropy(output.logits.float(), batch.target, reduction="sum")
         metrics = Metrics.from_counts(
             self.devices.sum(counts),
             alignment=self.data.alignment(),
             classes=data.classes,
             biases=data.values[data.bias] if data.bias else (),
         )
-        return metrics.summary()
+        return metrics.summary() | {"cross_entropy": float(self.devices.sum(loss)) / len(data)}
 
     def loader(self, data: BiasedDataset) -> Loader:
         """Batches of a data set, which is moved to the device once."""

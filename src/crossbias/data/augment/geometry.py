@@ -65,11 +65,18 @@ def random_resized_crop(
 
 
 def rotate(
-    images: Tensor, generator: Generator, degrees: Annotated[float, Interval(0, 180)] = 10.0
+    images: Tensor,
+    generator: Generator,
+    degrees: Annotated[float, Interval(0, 180)] = 10.0,
+    *,
+    nearest: bool = False,
 ) -> Tensor:
-    """Rotate each image by a random angle of up to ``degrees``; corners become zero."""
+    """Rotate each image by a random angle of up to ``degrees``; corners become zero.
+
+    Pixels are interpolated, or taken from the nearest place of the image if ``nearest``.
+    """
     angles = (2 * torch.rand(len(images), generator=generator) - 1) * math.radians(degrees)
-    return turn(images, to_device(angles, images))
+    return turn(images, to_device(angles, images), nearest=nearest)
 
 
 def resized_crop_boxes(
@@ -101,7 +108,7 @@ def cut_out(images: Tensor, boxes: Tensor, shape: tuple[int, int]) -> Tensor:
     return F.grid_sample(images, torch.stack(grid, 3), padding_mode="border", align_corners=False)
 
 
-def turn(images: Tensor, angles: Tensor) -> Tensor:
+def turn(images: Tensor, angles: Tensor, *, nearest: bool = False) -> Tensor:
     """Rotate images counter-clockwise by angles (B,) around their middle; zero outside."""
     height, width = images.shape[2:]
     cosine, sine, zero = angles.cos(), angles.sin(), torch.zeros_like(angles)
@@ -110,7 +117,8 @@ def turn(images: Tensor, angles: Tensor) -> Tensor:
     bottom = torch.stack((sine * width / height, cosine, zero), 1)
     matrices = torch.stack((top, bottom), 1).to(images.dtype)  # (B, 2, 3)
     grid = F.affine_grid(matrices, list(images.shape), align_corners=False)
-    return F.grid_sample(images, grid, align_corners=False)
+    mode = "nearest" if nearest else "bilinear"
+    return F.grid_sample(images, grid, mode=mode, align_corners=False)
 
 
 def to_device(drawn: Tensor, images: Tensor) -> Tensor:

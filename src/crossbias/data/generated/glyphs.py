@@ -63,7 +63,7 @@ class Glyphs(DigitSource):
     name = "glyphs"
     summary = "drawn digits with a colored background, stroke or corner; no download"
     splits = ("train", "validation", "test", "test-biased")
-    network = "simple-convnet-1"
+    network = "small-convnet"
 
     size: Count = 10_000
     test_size: Count = 2_000

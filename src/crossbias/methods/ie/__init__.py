@@ -41,7 +41,8 @@ class IE(Method):
     enhanced, and f_d is trained towards the enhanced features.
 
     Lengths below 1 are fractions of the configured training; other lengths are numbers of steps.
-    The paper does not state ``alpha_score``, ``tau``, ``empty`` and ``detach``.
+    The paper does not state ``alpha_score``, ``tau`` and ``empty``, nor where gradient flows in
+    eq. 9 (``detach`` and ``exploitation_gradient``).
 
     Args:
         members: Networks in the ensemble; 5 in BiasEnsemble.
@@ -64,8 +65,11 @@ class IE(Method):
         score_weights: Weight eqs. 9 and 12 by the partner's score; false is a row of Table 3.
         guidance_loss: Use eq. 11; false is a row of Table 3.
         negative_loss: Use eq. 12; false is a row of Table 3.
-        detach: Let no gradient flow into the guidance of eq. 9. The guidance is then a target
-            that moves away as the features grow towards it, and they may grow without end.
+        detach: Let no gradient flow into the features of eq. 9's guidance. The guidance is then a
+            target that moves away as the features grow towards it, and they may grow without
+            end. Otherwise the gradient shrinks the features that the guidance enhances.
+        exploitation_gradient: Let the gradient of eq. 9 flow through r of eq. 5 into the
+            explanation map E(z), which then rises where features are enhanced.
         explained: The class that explanation maps explain: the ``target`` as in the paper, or
             the ``prediction``.
     """
@@ -91,6 +95,7 @@ class IE(Method):
     guidance_loss: bool = True
     negative_loss: bool = True
     detach: bool = False
+    exploitation_gradient: bool = False
     explained: Literal["target", "prediction"] = "target"
 
     def fit(self, run: "Run") -> Network:

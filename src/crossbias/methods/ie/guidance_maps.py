@@ -19,13 +19,12 @@ GUIDANCE_STAGES: Final = ("guidance-pictures", "guidance-maps")
 _CLASSES = 16  # at most this many pairs are saved, one for each class
 
 
-@torch.no_grad()
 def intrinsic_maps(
     own: Output, partner: Output, weight: Tensor, target: Tensor | None, *, tau: float
 ) -> tuple[Tensor, Tensor]:
     """Explanation maps and intrinsic feature enhancement weights of samples (IE, eqs. 4-6).
 
-    No gradient flows through them: they say where to look and are not themselves optimized.
+    Gradient flows through the samples' own explanation maps alone, where it is enabled.
 
     Args:
         own: Output of the network for the samples.
@@ -44,7 +43,9 @@ def intrinsic_maps(
 
     assert own.maps is not None
     assert partner.maps is not None
-    used, partner_used = explained(own), explained(partner)
+    used = explained(own)
+    with torch.no_grad():
+        partner_used = explained(partner)
     return used, intrinsic_weight(own.maps, partner.maps, used, partner_used, tau=tau)
 
 

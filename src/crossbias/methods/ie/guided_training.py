@@ -129,11 +129,16 @@ class GuidedTraining(Method):
         assert own.maps is not None
         head = self.network.head
         classes = None if self.options.explained == "prediction" else batch.target
-        _, weight = intrinsic_maps(own, partner, head.weight, classes, tau=self.options.tau)
-        features, guided = pooled_guidance(own.maps, weight)
-        distance = guidance_distance(features, guided.detach() if self.options.detach else guided)
+        with torch.set_grad_enabled(self.options.exploitation_gradient):
+            _, weight = intrinsic_maps(own, partner, head.weight, classes, tau=self.options.tau)
+        features, guided = pooled_guidance(own.maps, weight.detach())
+        towards = guided.detach() if self.options.detach else guided
+        if self.options.exploitation_gradient:
+            maps = own.maps.detach() if self.options.detach else own.maps
+            _, towards = pooled_guidance(maps, weight)
         logits = F.linear(guided, head.weight, head.bias)
-        return distance, F.cross_entropy(logits, batch.target, reduction="none")
+        each = F.cross_entropy(logits, batch.target, reduction="none")
+        return guidance_distance(features, towards), each
 
     def _difficulty(self, batch: Batch, each: Tensor) -> Tensor:
         """w(x) of LfF, with this step's losses taken in."""
