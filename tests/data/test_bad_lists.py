@@ -108,7 +108,7 @@ def test_mistakes_in_the_lists_of_dogs_and_cats(root):
     with pytest.raises(CrossbiasError, match="dogs-cats has no images of split 'train'"):
         load("dogs-cats", "train", root=root)
     (folder / "test_result.npy").write_bytes(b"no array")
-    with pytest.raises(CrossbiasError, match=r"test_result\.npy is not an array of numbers"):
+    with pytest.raises(CrossbiasError, match=r"cannot read .*test_result\.npy safely: numpy\.save"):
         load("dogs-cats", "test", root=root)
 
 

@@ -1,7 +1,6 @@
 """Published data sets: small files in the layout of each, with known labels, counts and splits."""
 
 import csv
-import pickle
 from collections import Counter
 from pathlib import Path
 
@@ -14,10 +13,13 @@ from crossbias.data import create_source, load, make_waterbirds
 from crossbias.data.published.bar import ACTIONS
 from crossbias.data.published.covid import split_by_patient
 from crossbias.data.published.imagenet import SYNSETS
-from crossbias.data.published.imdb_face import read_pickled_array
 from crossbias.data.published.waterbirds import WATER_KINDS, is_waterbird
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
+
+LAUGHS: object = []  # a list of two lists of two lists ...: as text it would fill the memory
+for _ in range(60):
+    LAUGHS = [LAUGHS, LAUGHS]
 
 
 @pytest.fixture(autouse=True)
@@ -312,18 +314,55 @@ def test_dogs_and_cats_from_the_lists(tmp_path):
         picture(folder / "train" / name)
     (folder / "list_bright.txt").write_text("\n".join(bright))
     (folder / "list_dark.txt").write_text("\n".join(f"train/{name}" for name in dark))
-    for number in (1, 2, 10):
-        picture(folder / f"test/{number}.jpg", color=(number, number, number))
-    np.save(folder / "test_result.npy", np.array([1, 0, 1]))
     assert groups(load("dogs-cats", "train", root=tmp_path)) == {(0, 0): 1, (1, 1): 2}
     other = {(0, 1): 1, (1, 0): 1}
     assert groups(load("dogs-cats", "test-other", root=tmp_path)) == other
     assert groups(load("dogs-cats", "train", root=tmp_path, training="TB2")) == other
-    test = load("dogs-cats", "test", root=tmp_path)
-    assert test.targets.tolist() == [1, 0, 1]
-    assert test.inputs[:, 0, 0, 0].tolist() == [1, 2, 10]  # by number, not by name
     assert create_source("dogs-cats").published("train")["images"] == 10_047
     assert create_source("dogs-cats", training="TB2").published("train")["images"] == 6_738
+
+
+def write_oracle(folder: Path, labels: object) -> None:
+    """What LNL's oracle said about the test images, saved as LNL did."""
+    folder.mkdir(exist_ok=True)
+    np.save(folder / "test_result.npy", np.array(labels, dtype=object))
+
+
+@pytest.mark.parametrize("name", ["test", "test1"])
+def test_dogs_and_cats_are_tested_on_the_labels_of_the_oracle(name, tmp_path):
+    folder = tmp_path / "dogs-cats"
+    labels = {f"./dataset/test1/{n}.jpg": np.int64(n % 2) for n in (10, 2, 1)}
+    write_oracle(folder, labels)
+    for number in (1, 2, 3, 10):  # nobody labeled 3
+        picture(folder / name / f"{number}.jpg", color=(number, number, number))
+    test = load("dogs-cats", "test", root=tmp_path)
+    assert test.targets.tolist() == [1, 0, 0]
+    assert test.inputs[:, 0, 0, 0].tolist() == [1, 2, 10]  # by number, not by name
+    assert not test.has_bias_labels
+    (folder / name / "2.jpg").unlink()
+    with pytest.raises(CrossbiasError, match=rf"{name}/2\.jpg"):
+        load("dogs-cats", "test", root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ("a.jpg", 1),
+        ("1.jpg", 2),
+        ("1.jpg", "dog"),
+        (b"1.jpg", 1),
+        ("1.jpg\n", 0),
+        ("1.jpg", LAUGHS),
+    ],
+)
+def test_dogs_and_cats_refuse_another_dictionary_in_one_line(entry, tmp_path):
+    picture(tmp_path / "dogs-cats/test1/1.jpg")
+    write_oracle(tmp_path / "dogs-cats", dict([entry]))
+    with pytest.raises(
+        CrossbiasError, match=r"test_result\.npy has the entry .*; it must"
+    ) as found:
+        load("dogs-cats", "test", root=tmp_path)
+    assert "\n" not in str(found.value)
 
 
 def test_imdb_face_sets_by_age_and_gender(tmp_path):
@@ -347,19 +386,33 @@ def test_imdb_face_sets_by_age_and_gender(tmp_path):
     assert groups(by_age) == {(0, 1): 1, (1, 0): 1}
 
 
-def test_a_pickled_array_cannot_run_code(tmp_path):
-    class Evil:
-        def __reduce__(self):
-            return (Path.touch, (tmp_path / "owned",))
-
-    path = tmp_path / "evil.npy"
-    np.save(path, np.array({"train_list": Evil()}, dtype=object))
-    with pytest.raises(CrossbiasError, match=r"cannot read .*evil\.npy safely: it asks for"):
-        read_pickled_array(path)
-    assert not (tmp_path / "owned").exists()
-    path.write_bytes(pickle.dumps({}))
-    with pytest.raises(CrossbiasError, match="cannot read"):
-        read_pickled_array(path)
+@pytest.mark.parametrize(
+    ("labels", "parts", "message"),
+    [
+        ({}, {"train": []}, r"imdb_split\.npy is another dictionary: .* needs a list 'train_list'"),
+        ({}, {"train_list": "a.jpg", "test_list": []}, "needs a list 'train_list'"),
+        ({}, {"train_list": [3], "test_list": []}, "needs names as text, not 3"),
+        ({}, {"train_list": [LAUGHS], "test_list": []}, "needs names as text, not"),
+        ({}, {"train_list": ["\x1b[2J"], "test_list": []}, "needs names as text, not"),
+        ({}, None, r"imdb_age_gender\.npy is another dictionary: .* needs the age of a\.jpg"),
+        ({3: 4}, None, r"imdb_age_gender\.npy is another dictionary: .* names as text, not 3"),
+        ({"a.jpg": 34}, None, r"needs the age of a\.jpg and its gender, which is 0 or 1"),
+        ({"a.jpg": {"age": 34}}, None, "needs the age of"),
+        ({"a.jpg": {"age": LAUGHS, "gender": 1}}, None, "needs the age of"),
+        ({"a.jpg": {"age": "old", "gender": 1}}, None, "needs the age of"),
+        ({"a.jpg": {"age": 34, "gender": float("nan")}}, None, "needs the age of"),
+        ({"a.jpg": {"age": 34, "gender": 2}}, None, "needs the age of"),
+        ({"a.jpg": {"age": [], "gender": 1}}, None, "needs the age of"),
+    ],
+)
+def test_imdb_face_refuses_other_dictionaries_in_one_line(labels, parts, message, tmp_path):
+    picture(tmp_path / "imdb-face/imdb_crop/a.jpg")
+    parts = parts or {"train_list": ["a.jpg"], "test_list": []}
+    for name, content in (("imdb_age_gender", labels), ("imdb_split", parts)):
+        np.save(tmp_path / f"imdb-face/{name}.npy", np.array(content, dtype=object))
+    with pytest.raises(CrossbiasError, match=message) as refused:
+        load("imdb-face", "train", root=tmp_path)
+    assert "\n" not in str(refused.value)
 
 
 def test_covid_targets_and_sources(tmp_path):

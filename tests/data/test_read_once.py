@@ -215,7 +215,7 @@ def test_the_arrays_of_imdb_face_are_read_once(tmp_path, counted) -> None:
     lists = {"train_list": names[:8], "test_list": names[8:]}
     for name, content in (("imdb_age_gender", labels), ("imdb_split", lists)):
         np.save(tmp_path / f"imdb-face/{name}.npy", np.array(content, dtype=object))
-    reads = counted(imdb_face, "read_pickled_array")
+    reads = counted(imdb_face, "read_dictionary")
     load_all(create_source("imdb-face"), tmp_path)
     assert reads == {"imdb_age_gender.npy": 1, "imdb_split.npy": 1}
 
