@@ -415,7 +415,7 @@ def test_imdb_face_refuses_other_dictionaries_in_one_line(labels, parts, message
     assert "\n" not in str(refused.value)
 
 
-def test_covid_targets_and_sources(tmp_path):
+def test_covid_targets_and_sources_of_x_rays_alone(tmp_path):
     folder = tmp_path / "covid-cxr"
     rows = []
     for patient in range(40):
@@ -424,12 +424,15 @@ def test_covid_targets_and_sources(tmp_path):
         for image in range(2):
             name = f"{patient}-{image}.png"
             picture(folder / "images" / name, color=(5 * patient,) * 3)
-            rows.append((patient, finding, "images", name, f"https://{host}/{patient}"))
-    rows.append((99, "todo", "images", "absent.png", ""))
+            rows.append((patient, finding, "X-ray", "images", name, f"https://{host}/{patient}"))
+    rows.append((98, "todo", "X-ray", "images", "absent.png", ""))
+    rows.append((99, "Pneumonia/Viral/COVID-19", "CT", "images", "slice.png", ""))
+    rows.append((99, "Pneumonia/Viral/COVID-19", "CT", "volumes", "volume.nii.gz", ""))
     with open(folder / "metadata.csv", "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(("patientid", "finding", "folder", "filename", "url"))
+        writer.writerow(("patientid", "finding", "modality", "folder", "filename", "url"))
         writer.writerows(rows)
+    picture(folder / "images/slice.png", color=(255,) * 3)
     splits = {
         name: load("covid-cxr", name, root=tmp_path) for name in ("train", "validation", "test")
     }

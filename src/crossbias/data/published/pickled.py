@@ -89,7 +89,7 @@ class _Kind:
             raise ValueError("it has an array whose content does not match its element type")
         if self.code.startswith("U"):
             return self._texts(content)
-        return np.frombuffer(content, np.dtype(f"{self.order}{self.code}")).tolist()
+        return list(np.frombuffer(content, np.dtype(f"{self.order}{self.code}")).tolist())
 
     def _texts(self, content: bytes) -> list[str]:
         """Texts of equal length, padded with zeros; numpy does not check their characters."""
