@@ -2,6 +2,7 @@
 
 import csv
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from crossbias.data.published.covid import split_by_patient
 from crossbias.data.published.imagenet import SYNSETS
 from crossbias.data.published.waterbirds import WATER_KINDS, is_waterbird
 from crossbias.errors import CrossbiasError
+from crossbias.train.record import as_in_training
 from crossbias.types import UNKNOWN
 
 LAUGHS: object = []  # a list of two lists of two lists ...: as text it would fill the memory
@@ -234,15 +236,26 @@ def test_nine_class_imagenet_has_42_synsets_and_2100_validation_images():
     assert (published["crab"], published["frog"], published["dog"]) == (200, 150, 250)
 
 
-def test_imagenet_9_with_clusters_adversarial_and_corrupted_images(tmp_path):
+def write_imagenet(folder: Path, *, size=(40, 30)) -> None:
+    """An image in the first folder of each class; the folders of the other synsets are empty."""
     for target, synsets in enumerate(SYNSETS.values()):
-        picture(tmp_path / f"imagenet/val/{synsets[0]}/v{target}.JPEG")
+        for synset in synsets:
+            (folder / synset).mkdir(parents=True)
+        picture(folder / synsets[0] / f"v{target}.JPEG", size=size)
+
+
+FIRST = next(iter(SYNSETS.values()))[0]
+RELEASED = "path,category,cluster1,cluster2,cluster3\n"
+
+
+def test_imagenet_9_with_clusters_adversarial_and_corrupted_images(tmp_path):
+    write_imagenet(tmp_path / "imagenet/val")
+    write_imagenet(tmp_path / "imagenet-c/fog/3")
+    for synsets in SYNSETS.values():  # not all synsets are in ImageNet-A
         picture(tmp_path / f"imagenet-a/{synsets[-1]}/a.JPEG")
-        picture(tmp_path / f"imagenet-c/fog/3/{synsets[0]}/c.JPEG")
     picture(tmp_path / "imagenet/val/n00000000/not-ours.JPEG")
     clusters = tmp_path / "clusters.csv"
-    first = next(iter(SYNSETS.values()))[0]
-    clusters.write_text(f"file,texture-1,texture-2,texture-3\n{first}/v0.JPEG,8,0,3\n")
+    clusters.write_text(f"{RELEASED}{FIRST}/v0.JPEG,dog,8,0,3\n")
     test = load("imagenet-9", "test", root=tmp_path, clusters=str(clusters))
     assert test.targets.tolist() == list(range(9))
     assert test.attributes["texture-1"].tolist() == [8] + [UNKNOWN] * 8
@@ -255,9 +268,63 @@ def test_imagenet_9_with_clusters_adversarial_and_corrupted_images(tmp_path):
         assert found.targets.tolist() == list(range(9))
     assert create_source("imagenet-9").test_splits == ("test",)
     assert len(create_source("imagenet-9", imagenet_c=True).test_splits) == 76
-    clusters.write_text(f"file,texture-1,texture-2,texture-3\n{first}/v0.JPEG,9,0,3\n")
-    with pytest.raises(CrossbiasError, match="a cluster must be a number below 9, got '9'"):
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (f"{RELEASED}{FIRST}/v0.JPEG,dog,9,0,3\n", r"clusters\.csv line 2: cluster1 is '9'; it"),
+        (f"{RELEASED}val/{FIRST}/v0.JPEG,dog,1,0,3\n",
+         rf"clusters\.csv names no image of .*imagenet/val; .* as {FIRST}/v0\.JPEG"),
+        (RELEASED.replace("path", "file") + "a,dog,1,2,3\n", r"clusters\.csv has no column 'path'"),
+        (None, r"clusters\.csv does not exist; get clusters/9class_imagenet_val\.csv"),
+    ],
+)  # fmt: skip
+def test_imagenet_9_refuses_clusters_of_other_images(content, message, tmp_path):
+    write_imagenet(tmp_path / "imagenet/val")
+    clusters = tmp_path / "clusters.csv"
+    if content:
+        clusters.write_text(content)
+    with pytest.raises(CrossbiasError, match=message):
         load("imagenet-9", "test", root=tmp_path, clusters=str(clusters))
+
+
+def test_imagenet_9_names_the_folder_that_is_wrong(tmp_path):
+    picture(tmp_path / "imagenet/val/ILSVRC2012_val_00000001.JPEG")
+    with pytest.raises(CrossbiasError, match=r"imagenet/val holds images that are not sorted into"):
+        load("imagenet-9", "test", root=tmp_path)
+    write_imagenet(tmp_path / "imagenet/train")
+    absent = tmp_path / "imagenet/train/n02219486"
+    absent.rmdir()
+    with pytest.raises(CrossbiasError, match=r"needs .*imagenet/train/n02219486, which does not"):
+        load("imagenet-9", "train", root=tmp_path)
+    picture(tmp_path / "imagenet-a/n00000000/a.jpg")
+    with pytest.raises(CrossbiasError, match=r"imagenet-a has no images of split 'test-a'"):
+        load("imagenet-9", "test-a", root=tmp_path, imagenet_a=True)
+
+
+def test_corrupted_images_are_224_pixels_wide_and_only_cut(tmp_path):
+    write_imagenet(tmp_path / "imagenet-c/fog/3", size=(224, 224))
+    file = tmp_path / "imagenet-c/fog/3" / FIRST / "v0.JPEG"
+    pixels = np.random.default_rng(0).integers(0, 256, (224, 224, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(file, format="PNG")  # lossless, whatever the name says
+    source = create_source("imagenet-9", imagenet_c=True)
+    corrupted = source.load("test-c-fog-3", root=tmp_path)
+    seen = corrupted.pictures(torch.tensor([0]))[0]
+    assert torch.equal(seen, torch.from_numpy(pixels).permute(2, 0, 1))
+    write_imagenet(tmp_path / "imagenet/train")
+    train = source.load("train", root=tmp_path)
+    assert train.inputs.shape[1:] == (3, 256, 256)
+    trained = {
+        "shape": [3, 256, 256],
+        "classes": list(train.classes),
+        "values": {name: list(values) for name, values in train.values.items()},
+        "pixels": {"crop": 224, "mean": list(train.mean), "std": list(train.std)},
+    }
+    assert as_in_training(corrupted, trained) is corrupted
+    smaller = replace(corrupted, inputs=corrupted.inputs[:, :, :200, :200], digest="")
+    with pytest.raises(CrossbiasError, match="has inputs of 3 x 200 x 200, but the model was"):
+        as_in_training(smaller, trained)
 
 
 def test_kinetics_10_reads_folders_of_frames(tmp_path):
