@@ -333,6 +333,9 @@ def test_kinetics_10_reads_folders_of_frames(tmp_path):
         folder = action.replace(" ", "_") if number % 2 else action
         for frame in range(60):
             picture(tmp_path / f"kinetics-10/train/{folder}/clip/{frame:03d}.png", (frame, 0, 0))
+        for stray in ("Thumbs.db", "notes.txt", ".DS_Store", "clip.part"):
+            (tmp_path / f"kinetics-10/train/{folder}" / stray).write_bytes(b"stray")
+    (tmp_path / "kinetics-10/train/annotations.csv").write_text("label,youtube_id\n")
     data = load("kinetics-10", "train", root=tmp_path)
     assert data.targets.tolist() == list(range(10))
     assert data.inputs.shape == (10, 3, 8, 256, 256)
