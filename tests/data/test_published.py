@@ -72,6 +72,39 @@ def test_bar_of_a_severity_has_aligned_and_conflicting_training_images(tmp_path)
     assert groups(load("bar", "test", root=tmp_path, severity="5")) == {(2, 1): 1}
 
 
+def test_the_severities_of_bar_and_bffhq_have_the_names_of_bias_ensemble_too(tmp_path):
+    picture(tmp_path / "bar/train/align/0/a_0_0.png")
+    picture(tmp_path / "bar/train/conflict/1pct/4/c_4_4.png")
+    assert create_source("bar", severity="1pct") == create_source("bar", severity="1")
+    assert groups(load("bar", "train", root=tmp_path, severity="1pct")) == {(0, 0): 1, (4, 1): 1}
+    assert create_source("bffhq", severity="0.5pct") == create_source("bffhq", severity="0.5")
+    assert create_source("bar", severity="5pct").options()["severity"] == "5"
+    with pytest.raises(CrossbiasError, match="severity"):
+        create_source("bar", severity="2pct")
+
+
+def test_a_tenth_of_the_original_training_images_of_bar_can_be_held_out(tmp_path):
+    """The biased validation set of PGD."""
+    for number in range(40):
+        picture(tmp_path / f"bar/train/{ACTIONS[number % 6]}_{number}.png", color=(number, 0, 0))
+        picture(tmp_path / f"bar/test/{ACTIONS[number % 6]}_{number}.png", color=(99, 0, 0))
+    source = create_source("bar", held_out=0.1)
+    assert source.available_splits == ("train", "validation", "test")
+    train, validation, test = (
+        source.listed(split, root=tmp_path, seed=1) for split in source.available_splits
+    )
+    assert (len(train.files), len(validation.files), len(test.files)) == (36, 4, 40)
+    everything = create_source("bar").listed("train", root=tmp_path, seed=1)
+    assert {*train.files, *validation.files} == {*everything.files}
+    assert list(train.files) == sorted(train.files)
+    assert set(validation.attributes["setting"]) == {UNKNOWN}
+    other = source.listed("validation", root=tmp_path, seed=2)
+    assert other.files != validation.files
+    assert source.published("train") == {}
+    with pytest.raises(CrossbiasError, match="held_out of bar is for the original release"):
+        create_source("bar", severity="1", held_out=0.1)
+
+
 def test_bar_refuses_a_file_of_no_known_action(tmp_path):
     picture(tmp_path / "bar/train/juggling_3.png")
     with pytest.raises(CrossbiasError, match=r"juggling_3\.png is not named ACTION_NUMBER"):
@@ -169,6 +202,8 @@ def test_waterbirds_released_and_exact_species(tmp_path):
     assert groups(load("waterbirds", "test", root=tmp_path, species="exact")) == {
         (0, 1): 1, (1, 0): 1,
     }  # fmt: skip
+    folder.rename(tmp_path / "waterbird_complete95_forest2water2")  # as the archive unpacks
+    assert groups(load("waterbirds", "train", root=tmp_path)) == {(1, 1): 1, (1, 0): 1}
 
 
 @pytest.mark.parametrize(
@@ -190,7 +225,9 @@ def test_species_are_matched_by_their_last_word(species, water):
     assert len(WATER_KINDS) == 17
 
 
-def test_made_waterbirds_have_exact_severity_masks_and_backgrounds(tmp_path):
+@pytest.fixture
+def birds(tmp_path):
+    """Eighty birds of CUB with masks, and as many photographs of each background."""
     cub, places = tmp_path / "cub", tmp_path / "places"
     species = ("141.Artic_Tern", "021.Eastern_Towhee")
     names = [f"{kind}/{i:02d}.png" for kind in species for i in range(40)]
@@ -211,6 +248,11 @@ def test_made_waterbirds_have_exact_severity_masks_and_backgrounds(tmp_path):
     ]:  # fmt: skip
         for i in range(40):
             picture(places / category / f"{i}.png", color=color, size=(20, 10))
+    return cub, places
+
+
+def test_made_waterbirds_have_exact_severity_masks_and_backgrounds(birds, tmp_path):
+    cub, places = birds
     made = make_waterbirds(cub, places, tmp_path / "waterbirds", rho=0.75, seed=1)
     with open(made, newline="") as file:
         rows = list(csv.DictReader(file))
@@ -226,6 +268,35 @@ def test_made_waterbirds_have_exact_severity_masks_and_backgrounds(tmp_path):
     assert background == [[[0, 255, 0], [0, 0, 255]][place] for place in train.biases.tolist()]
     with pytest.raises(CrossbiasError, match="exists already"):
         make_waterbirds(cub, places, tmp_path / "waterbirds")
+
+
+def test_waterbirds_that_cannot_be_made_leave_nothing_behind(birds, tmp_path):
+    cub, places = birds
+    (cub / "segmentations/021.Eastern_Towhee/39.png").write_bytes(b"damaged")  # the last one
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CrossbiasError, match=r"cannot read .*39\.png"):
+        make_waterbirds(cub, places, tmp_path / "new/waterbirds")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("81 ../../outside.png", r"images\.txt: \.\./\.\./outside\.png leaves the folder"),
+        ("81 141.Artic_Tern/99.png", r"images\.txt: 141\.Artic_Tern/99\.png is missing"),
+        ("81", r"images\.txt line 81 is '81'; it must be a number and a value"),
+    ],
+)
+def test_a_mistake_in_the_lists_of_cub_is_named_before_anything_is_made(
+    line, message, birds, tmp_path
+):
+    cub, places = birds
+    for name, text in (("images.txt", line), ("train_test_split.txt", "81 1")):
+        (cub / name).write_text(f"{(cub / name).read_text()}\n{text}")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CrossbiasError, match=message):
+        make_waterbirds(cub, places, tmp_path / "waterbirds")
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_nine_class_imagenet_has_42_synsets_and_2100_validation_images():
@@ -533,10 +604,21 @@ def test_corda_layout_and_published_counts(tmp_path):
     assert published[2]["positive / CDSS"] == 89  # 30% of 297
 
 
-@pytest.mark.parametrize(
-    "name", ["bar", "bffhq", "cartoon", "celeba", "covid-cxr", "dogs-cats", "imagenet-9",
-             "imdb-face", "kinetics-10", "waterbirds"],
-)  # fmt: skip
+PUBLISHED = ["bar", "bffhq", "cartoon", "celeba", "covid-cxr", "dogs-cats", "imagenet-9",
+             "imdb-face", "kinetics-10", "waterbirds"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_page_says_source_license_size_layout_and_how_to_get_it(name):
+    page = (Path(__file__).parents[2] / f"docs/data/{name}.md").read_text()
+    for word in ("source", "license", "size"):
+        assert f"| {word} |" in page, word
+    assert "https://" in page
+    assert f"crossbias data check {name} --root data\n" in page
+    assert f"\n    {create_source(name).folder}/" in page  # the layout
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_absent_files_are_said_to_be_so_with_the_remedy(name, tmp_path):
     with pytest.raises(CrossbiasError, match=rf"{name} needs .*get the data from .*{name}\.md"):
         load(name, "train", root=tmp_path)
