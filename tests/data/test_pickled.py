@@ -134,14 +134,20 @@ LONG = b"B\xff\xff\xff\x7f"  # two billion bytes are said to follow
         (b"\x82\x01", "the instruction EXT1"),
         (b"cnumpy\nndarray\n)\x81", "the instruction NEWOBJ"),
         (b"}}}b", "changes a value that is not an array"),
+        (b")(K\x01)" + INT + b"\x89" + ADDRESS + b"tb", "changes a value that is not an array"),
+        (b"S'\\q'\n", "the instruction STRING"),
         (b"}}K\x01s", "keys are not names or numbers"),
         (b"})K\x01s", "keys are not names or numbers"),
         (b"}(K\x01u", "zip"),
         (b"}K\x01a", "appends to what is not a list"),
         (b"K\x01K\x02K\x03s", "keys are not names or numbers"),
         (b"K\x01)R", "it calls what is not a function"),
-        (b"r\xff\xff\xff\x7f" * 2 + b"h\x07", "7"),  # a place far out in the memo is only a key
-        (b"h\x07", "7"),
+        # A place far out in the memo is only a key, and takes no memory.
+        (b"Nr\xff\xff\xff\x7f0h\x07", "the instruction POP"),
+        (b"Nr\xff\xff\xff\x7fh\x07", "uses a value that it has not stored"),
+        # As text, the module would be a list of two lists of two lists ...
+        (b"]" + b"q\x00]h\x00ah\x00a" * 60 + b"X\x01\x00\x00\x00a\x93", "names are not text"),
+        (b"cos\x1b[2J\nsys\x07tem\n)R", r"it asks for os\?\[2J\.sys\?tem"),
         (LONG, "expected 2147483647 bytes"),
         (b"\x8e" + b"\xff" * 7 + b"\x7f", "expected .* bytes"),
         (b"e" * 9, "pop from empty list"),

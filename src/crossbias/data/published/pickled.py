@@ -7,6 +7,7 @@ nothing and calls nothing, and the memory it takes is in proportion to the file.
 
 import pickletools
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +53,8 @@ def read_dictionary(path: Path) -> dict[Any, Any]:
     except OSError as error:
         raise CrossbiasError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, TypeError, LookupError) as error:
-        reason = " ".join(str(error).split())[:200]
+        # Names in the file are part of the reason: no line breaks, no commands to the terminal.
+        reason = "".join(sign if sign.isprintable() else "?" for sign in str(error)[:200])
         raise CrossbiasError(
             f"cannot read {path} safely: {reason}; get the file again from its authors"
         ) from error
@@ -64,6 +66,10 @@ class _Name:
 
     module: str
     name: str
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.module, str) and isinstance(self.name, str)):
+            raise ValueError("it asks for something whose names are not text")
 
 
 @dataclass
@@ -112,7 +118,7 @@ class _Machine:
             **dict.fromkeys(("PROTO", "FRAME", "STOP"), lambda _: None),
             **dict.fromkeys(_VALUES, push),
             **dict.fromkeys(("BINPUT", "LONG_BINPUT"), self._put),
-            **dict.fromkeys(("BINGET", "LONG_BINGET"), lambda key: push(self.memo[key])),
+            **dict.fromkeys(("BINGET", "LONG_BINGET"), self._get),
             "MEMOIZE": lambda _: self._put(len(self.memo)),
             "NONE": push,  # its argument is None
             "NEWTRUE": lambda _: push(True),
@@ -130,17 +136,19 @@ class _Machine:
             "SETITEM": lambda _: self._set_items(self._popped(-2)),
             "SETITEMS": lambda _: self._set_items(self._popped(self.marks.pop())),
             "GLOBAL": lambda name: push(_Name(*name.split(" ", 1))),
-            "STACK_GLOBAL": lambda _: push(_Name(*map(str, self._popped(-2)))),
+            "STACK_GLOBAL": lambda _: push(_Name(*self._popped(-2))),
             "REDUCE": lambda _: push(_made(*self._popped(-2))),
             "BUILD": lambda _: self._build(self.stack.pop()),
         }
 
     def run(self, content: bytes) -> Any:
         """The value that the program makes."""
-        for instruction, argument, _ in pickletools.genops(content):
-            if instruction.name not in self.instructions:
-                raise ValueError(f"it has the instruction {instruction.name}")
-            self.instructions[instruction.name](argument)
+        # Arguments of instructions that are refused here are parsed first, and may cause a warning.
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            for instruction, argument, _ in pickletools.genops(content):
+                if instruction.name not in self.instructions:
+                    raise ValueError(f"it has the instruction {instruction.name}")
+                self.instructions[instruction.name](argument)
         return self.stack.pop()
 
     def _popped(self, start: int) -> list[Any]:
@@ -152,6 +160,11 @@ class _Machine:
 
     def _put(self, key: int) -> None:
         self.memo[key] = self.stack[-1]
+
+    def _get(self, key: int) -> None:
+        if key not in self.memo:
+            raise ValueError("it uses a value that it has not stored")
+        self.stack.append(self.memo[key])
 
     def _append(self, values: list[Any]) -> None:
         if not isinstance(self.stack[-1], list):
@@ -169,7 +182,7 @@ class _Machine:
         match self.stack[-1], state:
             case _Kind() as kind, _:
                 kind.build(state)
-            case [], (1, () | (int(),) as shape, _Kind() as kind, False, content):
+            case list([]), (1, () | (int(),) as shape, _Kind() as kind, False, content):
                 values = kind.values(content)
                 if len(values) != (shape[0] if shape else 1):
                     raise ValueError(f"it has an array of {shape} with {len(values)} values")
