@@ -7,6 +7,7 @@ import crossbias
 from crossbias import BiasedDataset, TrainConfig
 from crossbias.data.augment.augment import augmentation
 from crossbias.data.loader import Loader
+from crossbias.errors import CrossbiasError
 from crossbias.methods import ReBias
 
 CPU = torch.device("cpu")
@@ -71,3 +72,15 @@ def test_rebias_trains_on_clips_with_the_networks_of_table_a2():
     assert result.network(torch.rand(2, 3, 4, 16, 16)).maps.shape == (2, 256, 4, 1, 1)
     metrics = result.evaluate(make_clips(16, side=16))
     assert metrics["train"].overall.n == 16
+
+
+def test_rebias_takes_single_frames_for_the_bias_of_clips():
+    """The network of the paper, if none is named; one for images is refused in one line."""
+    config = TrainConfig(steps=1, batch_size=8, device="cpu")
+    method = ReBias()
+    crossbias.fit(method, make_clips(8, side=16), network="resnet18-3d", config=config)
+    assert method.names == ("resnet18-2d",)
+    message = r"'convnet-1x1' takes images, but the samples of clips are clips; .*resnet18-2d"
+    method = ReBias(biased="convnet-1x1")
+    with pytest.raises(CrossbiasError, match=message):
+        crossbias.fit(method, make_clips(8, side=16), network="resnet18-3d", config=config)

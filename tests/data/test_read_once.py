@@ -154,11 +154,11 @@ def test_the_lists_of_published_data_are_read_once(tmp_path, counted) -> None:
 
 
 def test_the_chest_x_rays_and_their_patients_are_read_once(tmp_path, counted) -> None:
-    lines = ["patientid,finding,folder,filename,url"]
+    lines = ["patientid,finding,modality,folder,filename,url"]
     for number in range(20):
         save(tmp_path / f"covid-cxr/images/{number}.png", noise(9, 9, seed=number))
         finding = "COVID-19" if number % 2 else "No Finding"
-        lines.append(f"{number},{finding},images,{number}.png,https://github.com/a")
+        lines.append(f"{number},{finding},X-ray,images,{number}.png,https://github.com/a")
     (tmp_path / "covid-cxr/metadata.csv").write_text("\n".join(lines))
     reads = counted(covid, "read_table")
     load_all(create_source("covid-cxr"), tmp_path)
@@ -215,7 +215,7 @@ def test_the_arrays_of_imdb_face_are_read_once(tmp_path, counted) -> None:
     lists = {"train_list": names[:8], "test_list": names[8:]}
     for name, content in (("imdb_age_gender", labels), ("imdb_split", lists)):
         np.save(tmp_path / f"imdb-face/{name}.npy", np.array(content, dtype=object))
-    reads = counted(imdb_face, "read_pickled_array")
+    reads = counted(imdb_face, "read_dictionary")
     load_all(create_source("imdb-face"), tmp_path)
     assert reads == {"imdb_age_gender.npy": 1, "imdb_split.npy": 1}
 

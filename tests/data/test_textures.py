@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -62,14 +63,27 @@ def test_two_textures_make_two_clusters_for_every_seed():
         assert labels[0] != labels[-1]
 
 
+def test_textures_are_those_of_the_middle_that_a_network_sees():
+    """A wide margin of another texture, which every network cuts away, changes nothing."""
+    torch.manual_seed(0)
+    features = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU())
+    data = stripes(6)
+    framed = nn.functional.pad(data.inputs, (4, 4, 4, 4), value=200)
+    cut = replace(data, inputs=framed, crop=16)
+    torch.testing.assert_close(
+        texture_features(cut, features, layer="relu1_2"),
+        texture_features(data, features, layer="relu1_2"),
+    )
+
+
 def test_clusters_are_written_as_imagenet_9_reads_them(tmp_path):
     write_texture_clusters(
         tmp_path / "c.csv", ["a/b.JPEG", "c.JPEG"], torch.tensor([[1, 2], [3, 4]])
     )
     with open(tmp_path / "c.csv", newline="") as file:
         assert list(csv.DictReader(file)) == [
-            {"file": "a/b.JPEG", "texture-1": "1", "texture-2": "3"},
-            {"file": "c.JPEG", "texture-1": "2", "texture-2": "4"},
+            {"path": "a/b.JPEG", "cluster1": "1", "cluster2": "3"},
+            {"path": "c.JPEG", "cluster1": "2", "cluster2": "4"},
         ]
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from fractions import Fraction
 
 import av
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from PIL import Image
 
 from crossbias.data.published import clips
-from crossbias.data.published.clips import clip_files, middle
+from crossbias.data.published.clips import clip_files, middle, positions
 from crossbias.errors import CrossbiasError
 
 
@@ -29,25 +30,58 @@ def test_eight_positions_in_order_inside_the_clip(length):
         assert abs(positions[0] - (length - 1 - positions[-1])) <= 1  # as much before as after
 
 
-@pytest.fixture
-def video(tmp_path):
-    """Seventy frames that get brighter."""
-    path = tmp_path / "clip.mp4"
+def write_video(path, *, frames: int, rate: int = 30):
+    """Frames that get brighter."""
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("mpeg4", rate=30)
+        stream = container.add_stream("mpeg4", rate=rate)
         stream.width = stream.height = 32
-        for number in range(70):
+        for number in range(frames):
             pixels = np.full((32, 32, 3), 3 * number, dtype=np.uint8)
             container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
         container.mux(stream.encode())
     return path
 
 
+@pytest.fixture
+def video(tmp_path):
+    return write_video(tmp_path / "clip.mp4", frames=70)
+
+
+def levels_of(files) -> np.ndarray:
+    return np.array([int(np.asarray(Image.open(file)).mean()) for file in files])
+
+
+@pytest.mark.parametrize(
+    ("rate", "expected"),
+    [
+        # 84 frames; the last of the eight is 56/30 s after the first.
+        (15, [27, 31, 35, 39, 43, 47, 51, 55]),
+        (30, [13, 21, 29, 37, 45, 53, 61, 69]),
+        (60, [0, 10, 21, 31, 42, 52, 63, 73]),  # shorter than 56/30 s: spread over all of it
+    ],
+)
+def test_frames_are_chosen_by_time_whatever_the_frame_rate(rate, expected, tmp_path):
+    path = write_video(tmp_path / "clip.mp4", frames=84, rate=rate)
+    levels = levels_of(clip_files(path))
+    assert np.abs(levels - 3 * np.array(expected)).max() <= 4  # the codec is lossy
+
+
+def test_frames_of_an_uneven_clip_are_those_shown_at_each_time():
+    """Slow, then fast: two seconds of ten frames and two of sixty."""
+    slow = [Fraction(i, 5) for i in range(10)]
+    times = slow + [2 + Fraction(i, 30) for i in range(60)]
+    chosen = positions(times)
+    shown = [float(times[position]) for position in chosen]
+    middle_of_it = float(times[-1]) / 2
+    wanted = [middle_of_it + (number - 3.5) * 8 / 30 for number in range(8)]
+    assert all(0 <= at - time < 0.2 for at, time in zip(wanted, shown, strict=True))
+    assert chosen == sorted(chosen)
+
+
 def test_frames_of_a_video_are_those_of_the_middle_and_decoded_once(video, monkeypatch):
     files = clip_files(video)
-    levels = [int(np.asarray(Image.open(file)).mean()) for file in files]
     expected = [3 * position for position in middle(70)]
-    assert np.abs(np.array(levels) - expected).max() <= 4  # the codec is lossy
+    assert np.abs(levels_of(files) - expected).max() <= 4  # the codec is lossy
     monkeypatch.setattr(clips, "_decoded", None)
     assert clip_files(video) == files
 

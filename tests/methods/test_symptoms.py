@@ -12,7 +12,7 @@ import crossbias
 from crossbias import BiasedDataset, Method, Network, TrainConfig
 from crossbias.errors import Interrupted
 from crossbias.methods import ERM, IE, LNL, PGD, EnD, ReBias
-from crossbias.methods.kinds_of_bias import color_network_for
+from crossbias.methods.kinds_of_bias import biased_network_for
 from crossbias.methods.symptoms import (
     TrainingAccuracy,
     biased_network_symptoms,
@@ -220,7 +220,7 @@ def test_warnings_survive_an_interruption_and_are_given_once(stop_after, tmp_pat
 
 
 def test_a_biased_network_is_chosen_for_color_images_alone():
-    assert color_network_for(LARGE) == "convnet-1x1"
+    assert biased_network_for(LARGE) == "convnet-1x1"
     gray = dataclasses.replace(LARGE, inputs=LARGE.inputs[:, :1].repeat(1, 3, 1, 1))
     with pytest.raises(
         crossbias.errors.CrossbiasError,
@@ -230,8 +230,8 @@ def test_a_biased_network_is_chosen_for_color_images_alone():
     generator = torch.Generator().manual_seed(0)
     noise = torch.randint(0, 255, LARGE.inputs.shape, generator=generator).to(torch.uint8)
     with pytest.raises(crossbias.errors.CrossbiasError, match="does not tell their class"):
-        color_network_for(dataclasses.replace(LARGE, inputs=noise))
+        biased_network_for(dataclasses.replace(LARGE, inputs=noise))
     vectors = BiasedDataset(inputs=torch.zeros(4, 2), targets=torch.arange(4) % 2, name="toy")
     with pytest.raises(crossbias.errors.CrossbiasError, match="inputs of toy are no images"):
-        color_network_for(vectors)
+        biased_network_for(vectors)
     assert names(ReBias(biased="convnet"), gray) is not None

@@ -3,16 +3,19 @@
 from typing import Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.formatting import percent
+from crossbias.networks.trace import first_layer
+
+_SCENE = "the scene, in clips"
 
 KINDS: Final = {
     "color": "convnet-1x1",
     "texture": "bagnet18",
-    "the scene, in clips": "resnet18-2d",
+    _SCENE: "resnet18-2d",
 }
 """For each kind of bias that ReBias has been tried on, a network that sees little else."""
 
@@ -26,12 +29,16 @@ def kinds_in_words() -> str:
     return ", ".join(f"{name} for {kind}" for kind, name in KINDS.items())
 
 
-def color_network_for(data: BiasedDataset) -> str:
-    """The network that sees only color; refused where the bias cannot be the color.
+def biased_network_for(data: BiasedDataset) -> str:
+    """A network that sees only the bias: color in images, single frames in clips.
+
+    It is refused where the bias cannot be the color.
 
     Args:
         data: The training data; a few thousand of its images are looked at, its bias labels not.
     """
+    if data.inputs.ndim == 5:
+        return KINDS[_SCENE]
     reason = _why_not_color(data)
     if reason:
         raise CrossbiasError(
@@ -39,6 +46,21 @@ def color_network_for(data: BiasedDataset) -> str:
             f"one with biased=NAME: {kinds_in_words()}, or your own, as my_module:my_network"
         )
     return KINDS["color"]
+
+
+def check_takes_clips(name: str, network: nn.Module, data: BiasedDataset) -> None:
+    """Refuse a network for images where the samples are clips.
+
+    Args:
+        name: Name of the network.
+        network: The network, built.
+        data: The training data.
+    """
+    if data.inputs.ndim == 5 and isinstance(first_layer(network), nn.Conv2d):
+        raise CrossbiasError(
+            f"the biased network {name!r} takes images, but the samples of {data.name} are clips; "
+            f"leave biased out for {KINDS[_SCENE]!r}, which sees single frames"
+        )
 
 
 def _why_not_color(data: BiasedDataset) -> str:

@@ -14,7 +14,11 @@ from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError
 from crossbias.formatting import percent
 from crossbias.functional import hsic, median_bandwidth
-from crossbias.methods.kinds_of_bias import color_network_for, kinds_in_words
+from crossbias.methods.kinds_of_bias import (
+    biased_network_for,
+    check_takes_clips,
+    kinds_in_words,
+)
 from crossbias.methods.symptoms import (
     FEWEST_WRONG,
     TrainingAccuracy,
@@ -55,8 +59,9 @@ class ReBias(Method):
     Args:
         biased: Names of one or several networks g, built for the data at hand. The paper has
             one. Where its eq. 2 takes the maximum over g, the released code takes the sum. If
-            not given, ``convnet-1x1``, which sees color, for color images whose color tells the
-            class; otherwise training is refused, because the kind of bias is not known.
+            not given: ``convnet-1x1``, which sees color, for color images whose color tells the
+            class, and ``resnet18-2d``, which sees single frames, for clips. Otherwise training is
+            refused, because the kind of bias is not known.
         lambda_f: Weight of independence in f's objective (the paper's lambda).
         lambda_g: Weight of dependence in g's objective.
         sigma: Width of the RBF kernels: one number for all (1 on Biased MNIST), a number for f
@@ -98,7 +103,7 @@ class ReBias(Method):
 
     def setup(self, run: "Run") -> None:
         """Build f, and each g for the same data."""
-        self.names = (color_network_for(run.data),) if self.biased is None else self.biased
+        self.names = (biased_network_for(run.data),) if self.biased is None else self.biased
         networks = 1 + len(self.names)
         if networks == 1:
             raise CrossbiasError("biased of ReBias names no network; name one, as 'convnet-1x1'")
@@ -110,6 +115,8 @@ class ReBias(Method):
         super().setup(run)
         built = [run.build(Recipe(name)) for name in self.names]
         self.biased_networks = [network for network, _ in built]
+        for name, network in zip(self.names, self.biased_networks, strict=True):
+            check_takes_clips(name, network, run.data)
         self.biased_optimizers = [optimizer for _, optimizer in built]
         start = 1.0 if isinstance(self.sigma, str) else self.sigma
         widths = start if isinstance(start, tuple) else (start,) * networks

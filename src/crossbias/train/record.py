@@ -114,14 +114,17 @@ def as_in_training(
     """
     data = matched(data, facts["classes"], facts["values"])
     shape, trained = list(data.inputs.shape[1:]), facts["shape"]
-    if shape != trained and not (any_size and (len(shape), shape[0]) == (len(trained), trained[0])):
+    crop = facts["pixels"]["crop"]
+    cut = [*trained[:-2], crop, crop]  # images that were published as cut as a network sees them
+    if shape not in (trained, cut) and not (
+        any_size and (len(shape), shape[0]) == (len(trained), trained[0])
+    ):
         found, wanted = (" x ".join(map(str, sizes)) for sizes in (shape, trained))
         raise CrossbiasError(
             f"{data.name} {data.split} has inputs of {found}, but the model was trained on "
             f"{wanted}; load the data with the size and channels of the training"
         )
     mean, std = normalization_of(facts)
-    crop = facts["pixels"]["crop"]
     if (data.crop, data.mean, data.std) == (crop, mean, std):
         return data
     return replace(data, crop=crop, mean=mean, std=std)

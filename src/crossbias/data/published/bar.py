@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal, cast
 
 import torch
 from torch import Tensor
 
+from crossbias.data.assignment import shuffled
 from crossbias.data.images.decoding import CIFAR_MEAN, CIFAR_STD
 from crossbias.data.published.image_source import ImageSource, Listing, images_in, numbers_in_name
 from crossbias.errors import CrossbiasError
+from crossbias.parameters import Interval
+from crossbias.seeds import generator_for
 from crossbias.types import UNKNOWN
 
 ACTIONS: Final = ("climbing", "diving", "fishing", "racing", "throwing", "vaulting")
@@ -31,7 +34,9 @@ class BAR(ImageSource):
 
     Args:
         severity: ``original``, or the percentage of conflicting training images in the release
-            of BiasEnsemble, which also has a validation split.
+            of BiasEnsemble, which also has a validation split; ``1pct`` is the same as ``1``.
+        held_out: Fraction of the original training images that is moved from ``train`` to
+            ``validation``; PGD holds out a tenth.
     """
 
     name = "bar"
@@ -47,32 +52,47 @@ class BAR(ImageSource):
     mean = CIFAR_MEAN
     std = CIFAR_STD
 
-    severity: Literal["original", "1", "5"] = "original"
+    severity: Literal["original", "1", "5", "1pct", "5pct"] = "original"
+    held_out: Annotated[float, Interval(0, 0.5)] = 0.0
+
+    def __post_init__(self) -> None:
+        if self.severity != "original" and self.held_out:
+            raise CrossbiasError(
+                f"held_out of {self.name} is for the original release; severity {self.severity} "
+                f"has a validation split of its own"
+            )
+        self.severity = cast(Literal["1", "5"], self.severity.removesuffix("pct"))
 
     @property
     def available_splits(self) -> tuple[str, ...]:
-        """The original release has no validation split."""
-        return ("train", "test") if self.severity == "original" else self.splits
+        """The original release has no validation split unless images are held out."""
+        whole = self.severity == "original" and not self.held_out
+        return ("train", "test") if whole else self.splits
 
     def published(self, split: str) -> dict[str, int]:
         """Number of images of each action in the original release."""
-        if self.severity != "original":
+        if self.severity != "original" or (self.held_out and split != "test"):
             return {}
         counts = TRAINING if split == "train" else TEST
         return {"images": sum(counts)} | dict(zip(ACTIONS, counts, strict=True))
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Labels are read from the file names."""
-        folder = root / self.folder
-        if self.severity == "original":
-            files = images_in(self.needed(folder / split))
-            setting = UNKNOWN if split == "train" else CONFLICTING
-            return Listing(
-                files, [_action(file) for file in files], {"setting": [setting] * len(files)}
-            )
-        return self._of_severity(split, folder)
+        read = self._original if self.severity == "original" else self._of_severity
+        return read(split, root / self.folder, seed)
 
-    def _of_severity(self, split: str, folder: Path) -> Listing:
+    def _original(self, split: str, folder: Path, seed: int) -> Listing:
+        part, setting = ("test", CONFLICTING) if split == "test" else ("train", UNKNOWN)
+        files = images_in(self.needed(folder / part))
+        if self.held_out and split != "test":
+            rows = shuffled(torch.arange(len(files)), generator_for(seed, self.name, "held out"))
+            cut = round(self.held_out * len(files))
+            chosen = rows[:cut] if split == "validation" else rows[cut:]
+            files = [files[row] for row in sorted(chosen.tolist())]
+        targets = [_action(file) for file in files]
+        return Listing(files, targets, {"setting": [setting] * len(files)})
+
+    def _of_severity(self, split: str, folder: Path, seed: int) -> Listing:
         if split == "train":
             aligned = images_in(self.needed(folder / "train" / "align"), "*/*")
             chosen = self.needed(folder / "train" / "conflict" / f"{self.severity}pct")

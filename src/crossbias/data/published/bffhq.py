@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ class BFFHQ(ImageSource):
     images, as in all papers; ``test-all`` has all test images.
 
     Args:
-        severity: Percentage of conflicting training images.
+        severity: Percentage of conflicting training images; ``1pct`` is the same as ``1``.
     """
 
     name = "bffhq"
@@ -34,7 +34,10 @@ class BFFHQ(ImageSource):
     mean = CIFAR_MEAN
     std = CIFAR_STD
 
-    severity: Literal["0.5", "1", "2", "5"] = "0.5"
+    severity: Literal["0.5", "1", "2", "5", "0.5pct", "1pct", "2pct", "5pct"] = "0.5"
+
+    def __post_init__(self) -> None:
+        self.severity = cast(Literal["0.5", "1", "2", "5"], self.severity.removesuffix("pct"))
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Labels are the last two numbers of the file names."""

@@ -3,8 +3,10 @@
 import hashlib
 import os
 import tempfile
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +18,22 @@ from crossbias.data.published.image_source import images_in
 from crossbias.errors import CrossbiasError
 
 FRAMES: Final = 8
-STRIDE: Final = 8  # a clip has eight frames, eight apart, at thirty frames per second (ReBias)
+RATE: Final = 30  # frames per second, of a folder of frames and of the stride
+STRIDE: Final = Fraction(8, RATE)  # seconds between two of the eight frames (ReBias)
+
+VIDEOS: Final = frozenset(
+    {".avi", ".flv", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm"}
+)
+
+
+def clips_in(folder: Path) -> list[Path]:
+    """The clips in a folder, which are folders and video files; all other files are ignored."""
+    found = (
+        path
+        for path in folder.iterdir()
+        if not path.name.startswith(".") and (path.is_dir() or path.suffix.lower() in VIDEOS)
+    )
+    return sorted(found)
 
 
 def clip_files(clip: Path) -> list[Path]:
@@ -35,20 +52,31 @@ def clip_files(clip: Path) -> list[Path]:
 
 
 def middle(length: int) -> list[int]:
-    """Positions of eight frames with a stride of eight around the middle of a clip.
-
-    A shorter clip gets a smaller stride, so there are always eight frames in order.
+    """Positions of the eight frames in a clip with thirty frames per second.
 
     >>> middle(100)
     [21, 29, 37, 45, 53, 61, 69, 77]
     >>> middle(4)
     [0, 0, 1, 1, 2, 2, 3, 3]
     """
-    span = (FRAMES - 1) * STRIDE
-    if length <= span:
-        return [position * length // FRAMES for position in range(FRAMES)]
-    first = (length - 1 - span) // 2
-    return [first + STRIDE * number for number in range(FRAMES)]
+    return positions([Fraction(number, RATE) for number in range(length)])
+
+
+def positions(times: Sequence[Fraction]) -> list[int]:
+    """Positions of the frames that are shown at eight times around the middle of a clip.
+
+    The times are a stride apart. In a clip that is too short for that, they are spread over all
+    of it, so there are always eight frames in order.
+
+    Args:
+        times: When each frame appears, in seconds and in order.
+    """
+    first, last = times[0], times[-1]
+    stride, start = STRIDE, (first + last - (FRAMES - 1) * STRIDE) / 2
+    if start < first:
+        shown = (last - first) / max(len(times) - 1, 1)  # how long a frame is shown on average
+        stride, start = (last - first + shown) / FRAMES, first
+    return [bisect_right(times, start + number * stride) - 1 for number in range(FRAMES)]
 
 
 def _decode(video: Path, folder: Path) -> None:
@@ -68,13 +96,20 @@ def _decode(video: Path, folder: Path) -> None:
 
 def _chosen_frames(video: Path) -> Iterator[Image.Image]:
     """The eight frames, found in two passes, so the whole video is never in memory."""
-    length = sum(1 for _ in _decoded(video))
-    if not length:
+    times = [_time(frame, position) for position, frame in enumerate(_decoded(video))]
+    if not times:
         raise CrossbiasError(f"the video {video} has no frames")
-    wanted = Counter(middle(length))
+    wanted = Counter(positions(times))
     for position, frame in enumerate(_decoded(video)):
         if position in wanted:
             yield from [frame.to_image()] * wanted[position]
+
+
+def _time(frame: Any, position: int) -> Fraction:
+    """When a frame appears; some streams do not tell, and are taken for thirty per second."""
+    if frame.pts is None or frame.time_base is None:
+        return Fraction(position, RATE)
+    return Fraction(frame.pts * frame.time_base)
 
 
 def _decoded(video: Path) -> Iterator[Any]:

@@ -40,12 +40,14 @@ class CovidCXR(ImageSource):
     same split.
 
     Args:
-        collection: ``cohen`` is the public collection with metadata.csv; the source is the host
-            of the image's address. ``corda`` has two hospitals, one with mostly positive and one
+        collection: ``cohen`` is the public collection with metadata.csv, without its CT scans,
+            which would be a second shortcut: most show COVID-19. The source is the host of the
+            image's address. ``corda`` has two hospitals, one with mostly positive and one
             with mostly negative patients.
     """
 
     name = "covid-cxr"
+    version = 2  # without CT scans
     summary = "chest X-rays: COVID-19 against the source of the image"
     folder = "covid-cxr"
     home = "the covid-chestxray-dataset repository, or the CORDA archive"
@@ -74,11 +76,16 @@ class CovidCXR(ImageSource):
     @once
     def _cohen(self, folder: Path) -> tuple[Listing, list[str]]:
         table = read_table(self.needed(folder / "metadata.csv"))
-        patients, findings, folders, names, urls = (
-            table.column(name) for name in ("patientid", "finding", "folder", "filename", "url")
+        patients, findings, kinds, folders, names, urls = (
+            table.column(name)
+            for name in ("patientid", "finding", "modality", "folder", "filename", "url")
         )
-        decided = [row for row, finding in enumerate(findings) if finding not in UNDECIDED]
-        unique = {names[row]: row for row in decided}.values()  # some files are listed twice
+        used = [
+            row
+            for row, (finding, kind) in enumerate(zip(findings, kinds, strict=True))
+            if finding not in UNDECIDED and kind == "X-ray"
+        ]
+        unique = {names[row]: row for row in used}.values()  # some files are listed twice
         paths = [f"{folders[row]}/{names[row]}" for row in unique]
         titles = [f"{table.where[row]}: {names[row]}" for row in unique]
         listing = Listing(

@@ -1,14 +1,16 @@
 """Dogs and cats; the bias is how bright the animal is."""
 
+import re
+import reprlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from crossbias.data.published.image_source import ImageSource, Listing, images_in
+from crossbias.data.published.image_source import ImageSource, Listing
+from crossbias.data.published.pickled import read_dictionary
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
@@ -19,6 +21,8 @@ SIZES: Final = {
     ("cat", "bright"): 3086, ("dog", "bright"): 5299, ("cat", "dark"): 4748, ("dog", "dark"): 3652,
 }  # fmt: skip
 """Number of images in the lists that the authors of LNL distribute."""
+
+_NUMBERED: Final = re.compile(r"(?:.*/)?([1-9][0-9]{0,8})\.jpg")
 
 
 @dataclass(kw_only=True)
@@ -58,7 +62,7 @@ class DogsCats(ImageSource):
         return {"images": sum(groups.values())} | groups
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
-        """Animals are read from file names, shades from the lists, test labels from an array."""
+        """Animals are read from file names, shades and the labels of ``test`` from LNL's files."""
         folder = root / self.folder
         if split == "test":
             return self._test(folder)
@@ -80,15 +84,24 @@ class DogsCats(ImageSource):
         return [Path(line.strip()).name for line in self.needed(path).read_text().splitlines()]
 
     def _test(self, folder: Path) -> Listing:
-        files = images_in(self.needed(folder / "test"))
-        if strange := [file for file in files if not file.stem.isdecimal()]:
-            raise CrossbiasError(f"{self.name}: the name of {strange[0]} must be a number")
-        files.sort(key=lambda file: int(file.stem))
+        """The images that LNL's oracle has labeled, in the order of their numbers."""
         path = self.needed(folder / "test_result.npy")
-        try:
-            labels = np.load(path, allow_pickle=False).astype(np.int64).ravel()
-        except (OSError, ValueError, EOFError) as error:
-            raise CrossbiasError(f"{path} is not an array of numbers: {error}") from error
-        if len(labels) != len(files):
-            raise CrossbiasError(f"{path} has {len(labels)} labels for {len(files)} test images")
-        return Listing(files, labels.tolist(), {"shade": [UNKNOWN] * len(files)})
+        rows = sorted(_labeled(entry, path) for entry in read_dictionary(path).items())
+        images = folder / "test1"
+        images = images if images.is_dir() else self.needed(folder / "test")
+        return Listing(
+            [images / f"{number}.jpg" for number, _ in rows],
+            [label for _, label in rows],
+            {"shade": [UNKNOWN] * len(rows)},
+        )
+
+
+def _labeled(entry: tuple[Any, Any], path: Path) -> tuple[int, int]:
+    """The number of an image and its label, from an entry such as ``test1/3687.jpg``: 1."""
+    match entry:
+        case (str(name), 0 | 1 as label) if found := _NUMBERED.fullmatch(name):
+            return int(found[1]), int(label)
+    raise CrossbiasError(
+        f"{path} has the entry {reprlib.repr(entry)}; it must lead from the name of an image, as "
+        f"test1/1.jpg, to 0 or 1: get the file from the repository of LNL"
+    )

@@ -78,7 +78,7 @@ class ImageSource(Source):
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Read one split, from the cache if its images have been decoded before."""
         listing = self.listed(split, root=root, seed=seed)
-        inputs, digest = read_images(listing.files, self.fit, progress=self.progress)
+        inputs, digest = read_images(listing.files, self.fit_of(split), progress=self.progress)
         return self.assembled(split, listing, inputs, digest)
 
     @once
@@ -122,6 +122,10 @@ class ImageSource(Source):
     ) -> Sequence[Path] | None:
         """The image file of each sample of a split."""
         return self.listed(split, root=data_root(root), seed=seed).files
+
+    def fit_of(self, split: str) -> Fit:
+        """How the image files of one split become pixels; the same for all splits by default."""
+        return self.fit
 
     def frames(self, file: Path) -> list[Path]:
         """The image files of one listed file: the file itself, or the frames of a clip."""

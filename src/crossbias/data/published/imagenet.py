@@ -1,11 +1,12 @@
 """Nine super-classes of ImageNet; the bias is texture. Also tested on ImageNet-A and -C."""
 
-import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
 from crossbias.data.images.decoding import Fit
+from crossbias.data.own.table_files import read_table
 from crossbias.data.published.image_source import ImageSource, Listing, images_in
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
@@ -22,6 +23,8 @@ SYNSETS: Final = {
     "insect": ("n02174001", "n02177972", "n02190166", "n02206856", "n02219486"),
 }
 """The 42 classes of ImageNet that ReBias merges into nine, in the order of ReBias."""
+
+ALL_SYNSETS: Final = tuple(synset for synsets in SYNSETS.values() for synset in synsets)
 
 CORRUPTIONS: Final = (
     "gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", "glass_blur", "motion_blur",
@@ -49,14 +52,16 @@ class ImageNet9(ImageSource):
     (class, cluster) cells.
 
     Args:
-        clusters: A CSV file with the columns file, texture-1, texture-2, texture-3. A file is
-            named as in the validation folder (``n02085620/ILSVRC2012_val_00000011.JPEG``).
-            ``write_texture_clusters`` makes such a file. Without it the textures are unknown.
+        clusters: A CSV file with the columns path, cluster1, cluster2, cluster3, as released by
+            the authors or made by ``write_texture_clusters``. A path is that in the validation
+            folder (``n02085620/ILSVRC2012_val_00000011.JPEG``). Without it the textures are
+            unknown.
         imagenet_a: Whether to test on ImageNet-A.
         imagenet_c: Whether to test on the 75 splits of ImageNet-C.
     """
 
     name = "imagenet-9"
+    version = 2  # images of ImageNet-C are not resized
     summary = "nine super-classes of ImageNet; texture, ImageNet-A and ImageNet-C"
     splits = ("train", "test", "test-a", *CORRUPTED)
     folder = "imagenet"
@@ -88,36 +93,59 @@ class ImageNet9(ImageSource):
         sizes = {name: _VALIDATION_IMAGES * len(synsets) for name, synsets in SYNSETS.items()}
         return {"images": sum(sizes.values())} | sizes
 
+    def fit_of(self, split: str) -> Fit:
+        """The images of ImageNet-C are published as squares of 224 pixels, which are kept."""
+        return Fit(self.crop, "crop") if split.startswith("test-c-") else self.fit
+
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Classes are folders named by synset."""
         folder = self.needed(root / _folder_of(split))
+        if not any((folder / synset).is_dir() for synset in ALL_SYNSETS) and images_in(folder):
+            raise CrossbiasError(
+                f"{self.name}: {folder} holds images that are not sorted into folders by synset; "
+                f"sort them as docs/data/{self.name}.md says"
+            )
         rows = [
             (file, target)
             for target, synsets in enumerate(SYNSETS.values())
             for synset in synsets
-            for file in images_in(folder / synset)
+            for file in images_in(self._folder(folder / synset, split))
         ]
+        if not rows:
+            raise CrossbiasError(f"{folder} has no images of split {split!r}")
         files, targets = [file for file, _ in rows], [target for _, target in rows]
-        known = self._known_clusters() if split == "test" else {}
-        unknown = (UNKNOWN,) * len(TEXTURES)
-        found = [known.get(file.relative_to(folder).as_posix(), unknown) for file in files]
-        columns = {name: [row[i] for row in found] for i, name in enumerate(self.values)}
-        return Listing(files, targets, columns)
+        return Listing(files, targets, self._textures(files, folder, split))
 
-    def _known_clusters(self) -> dict[str, tuple[int, ...]]:
-        if not self.clusters:
-            return {}
-        path = self.needed(Path(self.clusters))
-        with open(path, newline="") as file:
-            rows = list(csv.DictReader(file))
-        try:
-            return {
-                row["file"]: tuple(_cluster(row[name], path) for name in self.values)
-                for row in rows
-            }
-        except KeyError as error:
-            columns = ", ".join(("file", *self.values))
-            raise CrossbiasError(f"{path} has no column {error}; it needs {columns}") from error
+    def _folder(self, folder: Path, split: str) -> Path:
+        """The folder of a synset; some are absent from ImageNet-A and only from there."""
+        return folder if split == "test-a" else self.needed(folder)
+
+    def _textures(self, files: Sequence[Path], folder: Path, split: str) -> dict[str, list[int]]:
+        """The cluster of each file in each of the three clusterings."""
+        if split != "test" or not self.clusters:
+            return {name: [UNKNOWN] * len(files) for name in TEXTURES}
+        known = _clusters(Path(self.clusters))
+        names = [file.relative_to(folder).as_posix() for file in files]
+        if known.keys().isdisjoint(names):
+            raise CrossbiasError(
+                f"{self.clusters} names no image of {folder}; its column path must name files as "
+                f"{names[0]}"
+            )
+        unknown = (UNKNOWN,) * len(TEXTURES)
+        rows = [known.get(name, unknown) for name in names]
+        return {name: [row[i] for row in rows] for i, name in enumerate(TEXTURES)}
+
+
+def _clusters(path: Path) -> dict[str, tuple[int, ...]]:
+    """The clusters of each image in a file as the authors of ReBias released it."""
+    if not path.is_file():
+        raise CrossbiasError(
+            f"{path} does not exist; get clusters/9class_imagenet_val.csv from the repository of "
+            f"ReBias, or make it with write_texture_clusters"
+        )
+    table = read_table(path)
+    columns = [table.chosen(f"cluster{number}", CLUSTERS) for number in range(1, len(TEXTURES) + 1)]
+    return dict(zip(table.column("path"), zip(*columns, strict=True), strict=True))
 
 
 def _folder_of(split: str) -> str:
@@ -125,9 +153,3 @@ def _folder_of(split: str) -> str:
         name, _, severity = split.removeprefix("test-c-").rpartition("-")
         return f"imagenet-c/{name}/{severity}"
     return {"train": "imagenet/train", "test": "imagenet/val", "test-a": "imagenet-a"}[split]
-
-
-def _cluster(text: str, path: Path) -> int:
-    if text in CLUSTERS:
-        return int(text)
-    raise CrossbiasError(f"{path}: a cluster must be a number below {len(CLUSTERS)}, got {text!r}")

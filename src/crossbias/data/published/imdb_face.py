@@ -1,34 +1,23 @@
 """IMDB Face: gender or age of a face; the other one is the bias."""
 
-import pickle
+import reprlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from crossbias.data.images.files_inside import files_inside
 from crossbias.data.published.image_source import ImageSource, Listing
+from crossbias.data.published.pickled import read_dictionary
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 
 GENDERS: Final = ("female", "male")
 AGES: Final = ("0-29", "40+")
+PARTS: Final = ("train_list", "test_list")
 SIZES: Final = {"EB1": 36_004, "EB2": 16_800, "test": 13_129}
-
-
-_ALLOWED: Final = frozenset({
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "scalar"),
-    ("_codecs", "encode"),
-})  # fmt: skip
-"""What plain values in an array need for unpickling; nothing here can run code."""
 
 
 @dataclass(kw_only=True)
@@ -75,16 +64,14 @@ class IMDBFace(ImageSource):
         return {"images": SIZES["test" if split == "test" else self._set(split)]}
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
-        """Labels and splits are read from two pickled arrays, without running code."""
+        """Labels and splits are read from two pickled dictionaries, without running code."""
         folder = root / self.folder
-        labels, parts = (
-            self._array(folder / name) for name in ("imdb_age_gender.npy", "imdb_split.npy")
-        )
-        names = parts["test_list" if split == "test" else "train_list"]
+        labels = folder / "imdb_age_gender.npy"
+        people, parts = self._people(labels), self._parts(folder / "imdb_split.npy")
         rows = [
-            (_text(name), int(age >= 40), gender)
-            for name in names
-            for age, gender in [_age_and_gender(labels, name)]
+            (name, int(age >= 40), gender)
+            for name in parts["test_list" if split == "test" else "train_list"]
+            for age, gender in [_age_and_gender(people.get(name), name, labels)]
             if age <= 29 or age >= 40
         ]
         if split != "test":
@@ -98,47 +85,51 @@ class IMDBFace(ImageSource):
         return Listing(files, targets, {next(iter(self.values)): biases})
 
     @once
-    def _array(self, path: Path) -> dict[Any, Any]:
-        return read_pickled_array(self.needed(path))
+    def _people(self, path: Path) -> dict[str, Any]:
+        """What is known about each face, by its name."""
+        return {_text(name, path): row for name, row in read_dictionary(self.needed(path)).items()}
+
+    @once
+    def _parts(self, path: Path) -> dict[str, list[str]]:
+        """The names of the faces of each part."""
+        found = read_dictionary(self.needed(path))
+        for part in PARTS:
+            if not isinstance(found.get(part), list):
+                raise _other(path, f"a list {part!r}")
+        return {part: [_text(name, path) for name in found[part]] for part in PARTS}
 
     def _set(self, split: str) -> str:
         other = {"EB1": "EB2", "EB2": "EB1"}[self.training]
         return self.training if split == "train" else other
 
 
-def _age_and_gender(labels: dict[Any, Any], name: str | bytes) -> tuple[int, int]:
-    text = _text(name)
-    row = labels.get(text, labels.get(text.encode()))
-    if row is None:
-        raise CrossbiasError(f"imdb-face: imdb_age_gender.npy has no row for {text}")
-    named = {_text(key): value for key, value in row.items()}
-    return int(named["age"]), int(named["gender"])
-
-
-def _text(name: str | bytes) -> str:
-    return name.decode() if isinstance(name, bytes) else str(name)
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _ALLOWED:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
-
-
-def read_pickled_array(path: Path) -> dict[Any, Any]:
-    """Read the dictionary in a ``.npy`` file that was saved as an array of one object."""
+def _age_and_gender(row: Any, name: str, path: Path) -> tuple[int, int]:
+    wanted = f"the age of {name} and its gender, which is 0 or 1"
+    if not isinstance(row, dict):
+        raise _other(path, wanted)
+    named = {_text(key, path): value for key, value in row.items()}
     try:
-        with open(path, "rb") as file:
-            version = np.lib.format.read_magic(file)
-            read = {(1, 0): np.lib.format.read_array_header_1_0}
-            read[2, 0] = np.lib.format.read_array_header_2_0
-            shape, _, dtype = read[version](file)
-            if not dtype.hasobject or shape != ():
-                raise CrossbiasError(f"{path} holds numbers, not one dictionary")
-            value = _PlainUnpickler(file, encoding="latin1").load().item()
-    except (OSError, ValueError, KeyError, EOFError, pickle.UnpicklingError) as error:
-        raise CrossbiasError(f"cannot read {path} safely: {error}") from error
-    if not isinstance(value, dict):
-        raise CrossbiasError(f"{path} holds a {type(value).__name__}, not a dictionary")
-    return value
+        # An array of one number is read as a list of one.
+        age, gender = (
+            int(value[0] if isinstance(value, list) else value)
+            for value in (named["age"], named["gender"])
+        )
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
+        raise _other(path, wanted) from error
+    if gender not in (0, 1):
+        raise _other(path, wanted)
+    return age, gender
+
+
+def _text(name: object, path: Path) -> str:
+    text = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
+    if not isinstance(text, str) or not text.isprintable():
+        raise _other(path, f"names as text, not {reprlib.repr(name)}")
+    return text
+
+
+def _other(path: Path, wanted: str) -> CrossbiasError:
+    return CrossbiasError(
+        f"{path} is another dictionary: imdb-face needs {wanted}; get the file from the "
+        f"repository of LNL"
+    )

@@ -6,7 +6,7 @@ from typing import Final
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images.decoding import Fit, read_images
-from crossbias.data.published.clips import FRAMES, clip_files
+from crossbias.data.published.clips import FRAMES, clip_files, clips_in
 from crossbias.data.published.image_source import ImageSource, Listing
 from crossbias.errors import CrossbiasError
 
@@ -24,12 +24,13 @@ FOLDERS: Final = {
 class Kinetics10(ImageSource):
     """Ten actions of Kinetics (ReBias), tested on the same actions mimed without scene or object.
 
-    A clip is a folder of frames or a video file. A sample has eight frames, eight apart, from the
-    middle of the clip. ``validation`` is the validation part of Kinetics, as biased as the
-    training part. ``test`` is Mimetics.
+    A clip is a folder of frames or a video file. A sample has eight frames from the middle of the
+    clip, 8/30 of a second apart. ``validation`` is the validation part of Kinetics, as biased as
+    the training part. ``test`` is Mimetics.
     """
 
     name = "kinetics-10"
+    version = 2  # frames are chosen by time
     summary = "ten actions in their usual scenes; tested on mimes (Mimetics-10)"
     folder = "kinetics-10"
     home = "the Kinetics project (train, validation) and the Mimetics page (test)"
@@ -46,8 +47,7 @@ class Kinetics10(ImageSource):
         clips = [
             (clip, target)
             for target, action in enumerate(ACTIONS)
-            for clip in sorted(_folder_of(folder, action).iterdir())
-            if not clip.name.startswith(".")
+            for clip in clips_in(_folder_of(folder, action))
         ]
         return Listing([clip for clip, _ in clips], [target for _, target in clips])
 

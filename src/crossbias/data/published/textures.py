@@ -37,7 +37,7 @@ def gram(maps: Tensor) -> Tensor:
 def texture_features(
     data: BiasedDataset, features: nn.Module, *, layer: Layer = "conv3_3", batch_size: int = 32
 ) -> Tensor:
-    """Gram matrices of all images of a data set, (n, C * C) float32.
+    """Gram matrices of all images of a data set as a network sees them, (n, C * C) float32.
 
     ``features`` are the modules of VGG-16, such as ``torchvision.models.vgg16().features``. The
     released clusters come from ``conv3_3``, before its ReLU; the paper says ``relu1_2``.
@@ -70,7 +70,7 @@ def write_texture_clusters(path: Path, files: Sequence[str], clusters: Tensor) -
     """Write the CSV file for ``imagenet-9``: a row for each file, a column for each clustering."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(("file", *(f"texture-{number}" for number in range(1, len(clusters) + 1))))
+    writer.writerow(("path", *(f"cluster{number}" for number in range(1, len(clusters) + 1))))
     writer.writerows(zip(files, *clusters.tolist(), strict=True))
     write_atomically(path, lambda file: file.write(text.getvalue().encode()))
 
@@ -78,4 +78,4 @@ def write_texture_clusters(path: Path, files: Sequence[str], clusters: Tensor) -
 def _normalized(data: BiasedDataset, batch_size: int) -> Iterator[Tensor]:
     mean, std = (torch.tensor(values).view(1, -1, 1, 1) for values in (data.mean, data.std))
     for rows in batches(torch.arange(len(data)), batch_size):
-        yield (data.inputs[rows].float() / 255 - mean) / std
+        yield (data.pictures(rows).float() / 255 - mean) / std

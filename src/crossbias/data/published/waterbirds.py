@@ -19,6 +19,7 @@ WATER_KINDS: Final = frozenset({
 })  # fmt: skip
 """The last word in the names of the species of CUB-200-2011 that are waterbirds."""
 
+ARCHIVE: Final = "waterbird_complete95_forest2water2"  # the folder in the released archive
 PARTS: Final = {"train": "0", "validation": "1", "test": "2"}
 RELEASED: Final = {"train": (3498, 184, 56, 1057), "test": (2255, 2255, 642, 642)}
 """Number of landbirds on land and on water, and of waterbirds on land and on water."""
@@ -60,7 +61,7 @@ class Waterbirds(ImageSource):
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Labels are read from metadata.csv."""
-        everything, parts = self._everything(root / self.folder)
+        everything, parts = self._everything(_home(root, self.folder))
         return everything.subset(row for row, part in enumerate(parts) if part == split)
 
     @once
@@ -80,6 +81,12 @@ class Waterbirds(ImageSource):
         )
         splits = tuple(PARTS)
         return listing, [splits[part] for part in table.chosen("split", tuple(PARTS.values()))]
+
+
+def _home(root: Path, folder: str) -> Path:
+    """The folder of the data; that of the released archive where there is no other."""
+    archive = root / ARCHIVE
+    return archive if archive.is_dir() and not (root / folder).is_dir() else root / folder
 
 
 def is_waterbird(species: str) -> bool:

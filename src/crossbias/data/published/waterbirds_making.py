@@ -1,6 +1,7 @@
 """Making Waterbirds: birds of CUB are cut out and pasted onto photographs of Places."""
 
 import csv
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,7 @@ import torch
 from PIL import Image
 
 from crossbias.data.assignment import biased_values, shuffled
+from crossbias.data.images.files_inside import files_inside
 from crossbias.data.published.image_source import images_in
 from crossbias.data.published.waterbirds import is_waterbird
 from crossbias.errors import CrossbiasError
@@ -39,7 +41,7 @@ def make_waterbirds(
             ``segmentations/``.
         places: Folder of Places with the categories in ``BACKGROUNDS``, either directly or in a
             folder with their first letter (``b/bamboo_forest``).
-        output: Folder to create; it must not exist. ``metadata.csv`` is written last.
+        output: Folder to create; it must not exist. It appears when it is complete.
         rho: Fraction of aligned training images. IE's severities are 0.995, 0.99, 0.98 and 0.95.
         seed: Seed of splits and backgrounds.
 
@@ -73,6 +75,30 @@ def _write(
     water: Sequence[int],
     backgrounds: Sequence[list[Path]],
 ) -> Path:
+    """Write all files into a folder that appears under its name when they are complete."""
+    nearest = next(folder for folder in output.absolute().parents if folder.is_dir())
+    try:
+        with tempfile.TemporaryDirectory(dir=nearest, prefix=".waterbirds-") as unfinished:
+            whole = Path(unfinished, "whole")
+            whole.mkdir()
+            _fill(cub, whole, rows, birds, water, backgrounds)
+            output.parent.mkdir(parents=True, exist_ok=True)
+            whole.rename(output)
+    except OSError as error:
+        raise CrossbiasError(
+            f"cannot write {output}: {error.strerror or error}; nothing was kept"
+        ) from error
+    return output / "metadata.csv"
+
+
+def _fill(
+    cub: Path,
+    output: Path,
+    rows: Sequence[tuple[int, int, int]],
+    birds: Sequence[tuple[str, bool]],
+    water: Sequence[int],
+    backgrounds: Sequence[list[Path]],
+) -> None:
     used = [0, 0]
     lines = []
     for row, split, place in rows:
@@ -83,12 +109,10 @@ def _write(
         target.parent.mkdir(parents=True, exist_ok=True)
         _pasted(cub, name, background).save(target, quality=95)
         lines.append((row + 1, name, water[row], split, place, background.name))
-    metadata = output / "metadata.csv"
-    with open(metadata, "w", newline="") as file:
+    with open(output / "metadata.csv", "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("img_id", "img_filename", "y", "split", "place", "place_filename"))
         writer.writerows(lines)
-    return metadata
 
 
 def _pasted(cub: Path, name: str, background: Path) -> Image.Image:
@@ -124,16 +148,29 @@ def _opened(path: Path) -> Image.Image:
 
 def _birds(cub: Path) -> list[tuple[str, bool]]:
     """The name of each image and whether it is in CUB's training part, in CUB's order."""
-    tables = []
-    for name in ("images.txt", "train_test_split.txt"):
-        if not (cub / name).is_file():
-            raise CrossbiasError(f"{cub / name} does not exist; pass the folder of CUB-200-2011")
-        lines = (cub / name).read_text().splitlines()
-        tables.append(dict(line.split(maxsplit=1) for line in lines if line.strip()))
-    names, training = tables
+    names, training = _numbered(cub / "images.txt"), _numbered(cub / "train_test_split.txt")
     if names.keys() != training.keys():
         raise CrossbiasError(f"images.txt and train_test_split.txt in {cub} list different images")
-    return [(names[key], training[key].strip() == "1") for key in names]
+    files_inside(
+        cub / "images", list(names.values()), [f"images.txt: {name}" for name in names.values()]
+    )
+    return [(name, training[number] == "1") for number, name in names.items()]
+
+
+def _numbered(path: Path) -> dict[str, str]:
+    """The values in a list of CUB, by their numbers."""
+    if not path.is_file():
+        raise CrossbiasError(f"{path} does not exist; pass the folder of CUB-200-2011")
+    found = {}
+    for line, text in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        match text.split(maxsplit=1):
+            case [number, value]:
+                found[number] = value.strip()
+            case [_]:
+                raise CrossbiasError(
+                    f"{path} line {line} is {text!r}; it must be a number and a value"
+                )
+    return found
 
 
 def _splits(birds: Sequence[tuple[str, bool]], seed: int) -> torch.Tensor:
