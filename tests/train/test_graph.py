@@ -36,15 +36,14 @@ def test_graphs_do_not_change_the_training(name, optimizer, data, network, monke
         decay_epochs=1, gradient_clip=1.0,
     )  # fmt: skip
     # A long biased training would let roundings grow until they decide which samples are drawn.
-    options = {"pgd": {"biased_epochs": 1}, "denoised": {"inner": PGD(biased_epochs=1)}}.get(
-        name, {}
-    )
+    short = {"pgd": {"biased_epochs": 1}, "denoised": {"inner": PGD(biased_epochs=1)}}
     heard = []
     for graphs in (True, False):
         losses = Losses()
         crossbias.fit(
-            create_method(name, **options), data, tiny_data(90, seed=1, split="validation"),
-            network=network, progress=losses, config=dataclasses.replace(config, cuda_graphs=graphs),
+            create_method(name, **short.get(name, {})), data,
+            tiny_data(90, seed=1, split="validation"), network=network, progress=losses,
+            config=dataclasses.replace(config, cuda_graphs=graphs),
         )  # fmt: skip
         heard.append(losses.means)
     for with_graphs, without in zip(*heard, strict=True):
