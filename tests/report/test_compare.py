@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import binomtest, t
+from sklearn.metrics import roc_auc_score
 from torch.nn.functional import one_hot
 
 from crossbias.cli import main
@@ -487,3 +488,38 @@ def test_the_legend_says_where_to_read_on_if_nothing_helps(
         runs.append(write_run("end", **END, conflicting=conflicting))
     lines = [line for line in legend(compare(runs)) if "docs/it-did-not-help.md" in line]
     assert len(lines) == advised
+
+
+def test_a_positive_class_is_compared_by_its_name(write_run: WriteRun, tmp_path: Path) -> None:
+    """Two classes of 60 samples: the aligned half right to 90%, the other to 50%."""
+    two = {"classes": ("Healthy", "COVID-19"), "biases": ("north", "south"), "each": 30}
+    folders = [write_run("a", **two, aligned=0.9, conflicting=0.5), write_run("b", **END, **two)]
+    found = compare(folders, positive="COVID-19")
+    plain = found.rows[0].numbers
+    assert plain["sensitivity"] is not None
+    assert plain["sensitivity"].value == pytest.approx((0.9 + 0.5) / 2)
+    assert plain["sensitivity"].n == 60
+    judged = found.runs[0].judged
+    truth, scores = judged.target.numpy() == 1, judged.probabilities[:, 1].numpy()
+    assert plain["auc"].value == pytest.approx(roc_auc_score(truth, scores))
+    header = grids_of(found)[0].header
+    assert header[-3:] == (
+        "sensitivity for COVID-19",
+        "specificity for COVID-19",
+        "AUC for COVID-19",
+    )
+    other = compare(folders, positive="Healthy").rows[0].numbers
+    assert other["specificity"] == plain["sensitivity"]
+    report(folders, tmp_path / "page.html", positive="COVID-19")
+    page = (tmp_path / "page.html").read_text()
+    assert "Sensitivity for COVID-19" in page
+    report(folders, tmp_path / "page.html")
+    assert "ensitivity" not in (tmp_path / "page.html").read_text()
+
+
+def test_a_positive_class_must_be_one_and_must_be_named(write_run: WriteRun) -> None:
+    folder = write_run("a")
+    with pytest.raises(CrossbiasError, match="no class 'moon'; the classes are: circle, square, s"):
+        compare([folder], positive="moon")
+    with pytest.raises(CrossbiasError, match="auc is about one class; name it: --positive CLASS"):
+        compare([folder], metrics=["auc"])

@@ -27,7 +27,7 @@ class Comparison:
     """Runs of the same data, side by side.
 
     Args:
-        metrics: The numbers compared, keys of ``METRICS``.
+        metrics: The numbers compared, keys of ``METRICS`` or ``OF_POSITIVE``.
         runs: The runs, in the order in which they were named.
         rows: One for each method and configuration, over its seeds.
         baseline: The row that the others are compared with: plain training, or else the first.
@@ -104,6 +104,7 @@ def compare(
     metrics: Sequence[str] | None = None,
     attribute: str | None = None,
     split: str | None = None,
+    positive: str | None = None,
 ) -> Comparison:
     """Compare finished runs of the same data.
 
@@ -113,13 +114,16 @@ def compare(
             out.
         attribute: Judge by another attribute than the runs' own bias.
         split: Judge on another split than the usual one, which is ``test``.
+        positive: The class to be found: adds its sensitivity, specificity and AUC.
 
     Raises:
         CrossbiasError: A folder is not a finished run, a file is missing or damaged, the runs
             were judged on different data, or one training is named twice.
     """
-    names = checked_metrics(metrics)
+    names = checked_metrics(metrics, positive)
     read = read_runs(runs, split=split)
+    if positive is not None:
+        read = [run.finding(positive) for run in read]
     for run in read:
         check_same_samples(read[0].judged, run.judged)
     rows = rows_of(read, names, attribute)

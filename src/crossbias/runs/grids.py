@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from crossbias.formatting import DASH, p_value, percent_with_range, plus_minus
 from crossbias.runs.compare import Comparison
-from crossbias.runs.rows import Number, Row
+from crossbias.runs.rows import Number, Row, metric_title
 from crossbias.verify import Estimate, McNemar
 
 
@@ -19,10 +19,15 @@ class Grid(NamedTuple):
 
 def grids_of(comparison: Comparison) -> list[Grid]:
     """The table of accuracies and, where there is more than one row, the table of gains."""
+    metrics = comparison.baseline.metrics[0]
+
+    def titles(names: Sequence[str]) -> list[str]:
+        return [metric_title(name, metrics) for name in names]
+
     by = f", by {comparison.attribute}" if comparison.attribute else ""
     main = Grid(
         f"{comparison.data}, split {comparison.split}{by}: % [95% interval]",
-        ("method", "supervision", "selection", "seeds", *map(_title, comparison.metrics)),
+        ("method", "supervision", "selection", "seeds", *titles(comparison.metrics)),
         [_main_row(row, comparison) for row in comparison.rows],
     )
     gains = comparison.gains
@@ -33,7 +38,7 @@ def grids_of(comparison: Comparison) -> list[Grid]:
     title = f"Gain over {comparison.baseline.label} on the same samples: % points [95% interval]"
     others = [row for row in comparison.rows if row is not comparison.baseline]
     rows = [_gain_row(row, comparison, names) for row in others]
-    return [main, Grid(title, ("method", *map(_title, names)), rows)]
+    return [main, Grid(title, ("method", *titles(names)), rows)]
 
 
 def legend(comparison: Comparison) -> list[str]:
@@ -87,10 +92,6 @@ def _main_row(row: Row, comparison: Comparison) -> tuple[str, ...]:
 def _gain_row(row: Row, comparison: Comparison, names: Sequence[str]) -> tuple[str, ...]:
     gains, tests = comparison.gains[row.label], comparison.tests[row.label]
     return (row.label, *(_gain(gains.get(name), tests.get(name)) for name in names))
-
-
-def _title(metric: str) -> str:
-    return metric.replace("_", " ")
 
 
 def _percent(number: Number | None) -> str:

@@ -29,6 +29,7 @@ from crossbias.verify.cells import (
     small_group_warning,
     small_groups,
 )
+from crossbias.verify.detection import Detection, DetectionRates, Positive
 from crossbias.verify.from_arrays import verify
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.intervals import (
@@ -47,7 +48,6 @@ from crossbias.verify.positives import (
     brier_score,
     calibration_slope,
     predictive_values,
-    threshold_for,
 )
 from crossbias.verify.predictions import Predictions
 from crossbias.verify.protocols import (
@@ -61,6 +61,7 @@ from crossbias.verify.protocols import (
     rates_by_source,
     texture_unbiased,
 )
+from crossbias.verify.thresholds import Threshold, threshold_for
 
 __all__ = [
     "MIN_SAMPLES",
@@ -68,15 +69,19 @@ __all__ = [
     "WEIGHTS",
     "Alignment",
     "Cells",
+    "Detection",
+    "DetectionRates",
     "Estimate",
     "Group",
     "McNemar",
     "Metrics",
+    "Positive",
     "Predictions",
     "PredictiveValues",
     "Rates",
     "Slope",
     "Spread",
+    "Threshold",
     "aligned",
     "auc",
     "biased",
