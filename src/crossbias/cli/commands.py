@@ -12,6 +12,7 @@ from crossbias.cli import datasets, listing, options
 from crossbias.cli.auditing import audit
 from crossbias.cli.printing import print_details, print_metrics, say
 from crossbias.cli.results import compare, report
+from crossbias.cli.sample_size import verify
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
 from crossbias.progress import shown_progress
@@ -19,7 +20,7 @@ from crossbias.runs.files import write_json
 from crossbias.train.environment import package_version
 from crossbias.trained_run import load_run
 
-ORDER = ("demo", "data", "audit", "train", "evaluate", "compare", "report", "list")
+ORDER = ("demo", "data", "audit", "train", "evaluate", "compare", "report", "verify", "list")
 
 
 class _InOrder(TyperGroup):
@@ -41,6 +42,7 @@ app.add_typer(datasets.app, name="data")
 app.command()(audit)
 app.command()(compare)
 app.command()(report)
+app.command()(verify)
 
 
 Listed = StrEnum("Listed", ["methods", "data", "networks"])  # what can be listed

@@ -80,6 +80,19 @@ def check_source(
     return check
 
 
+def labels_of(
+    source: Source, split: str, *, root: Path | str | None = None, seed: int = 0
+) -> BiasedDataset:
+    """The targets and attributes of a split; files of images are not read."""
+    if isinstance(source, ImageSource):
+        listing = source.listed(split, root=data_root(root), seed=seed)
+        return source.assembled(split, listing, torch.zeros(len(listing.files), 1), "")
+    if isinstance(source, TableSource):
+        rows = source.rows(split, seed=seed)
+        return source.assembled(split, rows, torch.zeros(len(rows), 1), "")
+    return source.load(split, root=root, seed=seed)
+
+
 def _published_files(
     source: ImageSource, split: str, listing: Listing, check: DataCheck, progress: Progress
 ) -> dict[str, str]:
