@@ -510,11 +510,11 @@ def test_a_positive_class_is_compared_by_its_name(write_run: WriteRun, tmp_path:
     )
     other = compare(folders, positive="Healthy").rows[0].numbers
     assert other["specificity"] == plain["sensitivity"]
-    report(folders, tmp_path / "page.html", positive="COVID-19")
-    page = (tmp_path / "page.html").read_text()
+    report(folders, tmp_path / "page.md", positive="COVID-19")
+    page = (tmp_path / "page.md").read_text()
     assert "Sensitivity for COVID-19" in page
-    report(folders, tmp_path / "page.html")
-    assert "ensitivity" not in (tmp_path / "page.html").read_text()
+    report(folders, tmp_path / "page.md")
+    assert "ensitivity" not in (tmp_path / "page.md").read_text()
 
 
 def test_a_positive_class_must_be_one_and_must_be_named(write_run: WriteRun) -> None:
@@ -523,3 +523,27 @@ def test_a_positive_class_must_be_one_and_must_be_named(write_run: WriteRun) -> 
         compare([folder], positive="moon")
     with pytest.raises(CrossbiasError, match="auc is about one class; name it: --positive CLASS"):
         compare([folder], metrics=["auc"])
+
+
+def test_gains_of_several_methods_are_corrected_for_their_number(write_run: WriteRun) -> None:
+    """EnD's gain is clear where it is the only comparison, and not among five."""
+    plain = write_run("erm", conflicting=0.4)
+    end = write_run("end", **END, conflicting=0.43)
+    others = [write_run(f"m{n}", method=f"m{n}", conflicting=0.4, seed=n) for n in range(1, 5)]
+    alone, among = compare([plain, end]), compare([plain, end, *others])
+    first, second = (found.gains["EnD"]["conflicting"] for found in (alone, among))
+    assert first.low > 0 > second.low
+    quantiles = [t.ppf(1 - 0.025 / k, first.n - 1 + 2) for k in (1, 5)]
+    ratio = (second.high - second.low) / (first.high - first.low)
+    assert ratio == pytest.approx(quantiles[1] / quantiles[0], rel=0.01)
+    p, corrected = (found.tests["EnD"]["conflicting"].p for found in (alone, among))
+    assert p < 0.05
+    assert corrected == pytest.approx(5 * p)  # it is the smallest of the five
+    assert "corrected" not in " ".join([alone.correction, *legend(alone), grids_of(alone)[1].title])
+    assert "No method is clearly better" not in " ".join(alone.notes)
+    assert "No method is clearly better than plain training." in " ".join(among.notes)
+    assert grids_of(among)[1].title.endswith("[95% interval, corrected for 5 comparisons]")
+    said = " ".join(legend(among))
+    assert "the intervals of all gains hold together with 95% confidence" in said
+    assert "each by itself with 99.0% (Bonferroni)" in said
+    assert "McNemar's exact test, corrected by Holm's method" in said

@@ -48,9 +48,10 @@ def test_plain_training_takes_the_shortcut_and_a_method_repairs_it(write_run: Wr
         "EnD, which used bias labels, does best on conflicting samples, with 80.0% "
         f"(95% interval {limits(144, 180)}). For these trained models, that is clearly more than "
         f"plain training: +60.0 points (95% interval {100 * gain.low:+.1f} to "
-        f"{100 * gain.high:+.1f}). In its worst group (circle, green), it is right on 80.0%. "
+        f"{100 * gain.high:+.1f}, corrected for 2 comparisons). In its worst group (circle, green), it is right on 80.0%. "
         f"Without bias labels, LfF does best, with 50.0%, a gain of +30.0 points (95% interval "
-        f"{100 * second_gain.low:+.1f} to {100 * second_gain.high:+.1f})."
+        f"{100 * second_gain.low:+.1f} to {100 * second_gain.high:+.1f}, corrected for 2 "
+        "comparisons)."
     )
 
 

@@ -230,11 +230,11 @@ def _gain_sentence(comparison: Comparison, plain: Standing, best: Standing, metr
     if gain.low <= 0:
         return (
             f" That is not clearly more than {against}: on the same samples, the gain is "
-            f"{_points(gain)}."
+            f"{_points(gain, comparison.correction)}."
         )
     several_seeds = bool(plain.row.runs[1:] and best.row.runs[1:])  # of both, see paired_difference
     start = "That is" if several_seeds else "For these trained models, that is"
-    return f" {start} clearly more than {against}: {_points(gain)}."
+    return f" {start} clearly more than {against}: {_points(gain, comparison.correction)}."
 
 
 def _without_labels(
@@ -249,8 +249,10 @@ def _without_labels(
     if not best.labeled or not unlabeled:
         return Markup("")
     second = max(unlabeled, key=lambda standing: standing.score.value)
-    gain = "" if plain is None else _points(comparison.gains[second.row.label][metric])
-    over = f", a gain of {gain}" if gain else ""
+    over = ""
+    if plain is not None:
+        gain = comparison.gains[second.row.label][metric]
+        over = f", a gain of {_points(gain, comparison.correction)}"
     return Markup(" Without bias labels, <strong>{}</strong> does best, with {}{}.").format(
         second.row.label, _mean(second.row, second.score), over
     )
@@ -265,9 +267,9 @@ def _worse_sentence(comparison: Comparison, plain: Standing | None, metric: str)
     return Markup(" Clearly worse than plain training: {}.").format(", ".join(worse))
 
 
-def _points(gain: Estimate) -> str:
+def _points(gain: Estimate, correction: str = "") -> str:
     value, low, high, _ = gain
-    limits = f"95% interval {100 * low:+.1f} to {100 * high:+.1f}"
+    limits = f"95% interval {100 * low:+.1f} to {100 * high:+.1f}{correction}"
     return f"{100 * value:+.1f} points ({limits})"
 
 

@@ -15,6 +15,7 @@ from crossbias.runs.rows import Row, checked_metrics, rows_of
 from crossbias.verify import WEIGHTS, Estimate, McNemar
 from crossbias.verify.accuracies import OF_SAMPLES, Strata, stratified
 from crossbias.verify.between_runs import check_same_samples, mcnemar, paired_difference
+from crossbias.verify.multiplicity import holm, simultaneous
 
 Folders = str | Path | Sequence[str | Path]  # one run folder or several
 
@@ -33,8 +34,10 @@ class Comparison:
         baseline: The row that the others are compared with: plain training, or else the first.
         gains: For each other row, how much higher each accuracy is than the baseline's on the
             same test samples. With several seeds of both, the interval is about the methods; with
-            one seed of either, about these trained models.
-        tests: For each other row, McNemar's test where both rows are a single run.
+            one seed of either, about these trained models. The intervals of a metric hold for all
+            rows together with 95% confidence.
+        tests: For each other row, McNemar's test where both rows are a single run; p is corrected
+            for the number of rows by Holm's method.
         attribute: The attribute that tells aligned from conflicting; None without one.
         notes: What to know before reading the numbers.
     """
@@ -70,6 +73,11 @@ class Comparison:
             for run in row.runs:
                 names[run.path] = f"{row.label}, seed {run.seed}" if row.runs[1:] else row.label
         return tuple(names[run.path] for run in self.runs)
+
+    @property
+    def correction(self) -> str:
+        """What was done to the intervals of gains, after a comma; empty for one comparison."""
+        return f", corrected for {len(self.gains)} comparisons" if len(self.gains) > 1 else ""
 
     @property
     def health(self) -> list[str]:
@@ -135,8 +143,9 @@ def compare(
     cell = judged.target * width + judged.attribute(judged_by).remainder(width)
     weights = {name: WEIGHTS[name](cells) for name in names if name in WEIGHTS}
     strata = {name: stratified(name, cell, each) for name, each in weights.items()}
-    gains = {row.label: _gains(baseline, row, strata) for row in others}
-    tests = {row.label: _tests(baseline, row, strata) for row in others}
+    confidence = simultaneous(0.95, len(others))
+    gains = {row.label: _gains(baseline, row, strata, confidence) for row in others}
+    tests = _corrected({row.label: _tests(baseline, row, strata) for row in others})
     return Comparison(
         metrics=names,
         runs=tuple(read),
@@ -206,11 +215,15 @@ def differences(runs: Sequence[FinishedRun]) -> list[str]:
     return [name for name, fact in facts.items() if any(fact(run) != fact(runs[0]) for run in runs)]
 
 
-def _gains(baseline: Row, row: Row, strata: Mapping[str, Strata]) -> dict[str, Estimate]:
+def _gains(
+    baseline: Row, row: Row, strata: Mapping[str, Strata], confidence: float
+) -> dict[str, Estimate]:
     """The difference of each metric that is a weighted mean of parts."""
     first, second = right_answers(baseline), right_answers(row)
     found = {
-        name: paired_difference(first, second, cell=each.part, weights=each.weights)
+        name: paired_difference(
+            first, second, cell=each.part, weights=each.weights, confidence=confidence
+        )
         for name, each in strata.items()
     }
     return {name: gain for name, gain in found.items() if gain.n}
@@ -223,6 +236,16 @@ def _tests(baseline: Row, row: Row, strata: Mapping[str, Strata]) -> dict[str, M
     first, second = right_answers(baseline)[0], right_answers(row)[0]
     counted = {name: strata[name].part > 0 for name in OF_SAMPLES if name in strata}
     return {n: mcnemar(first[rows], second[rows]) for n, rows in counted.items() if rows.any()}
+
+
+def _corrected(tests: Mapping[str, Mapping[str, McNemar]]) -> dict[str, dict[str, McNemar]]:
+    """The tests with p corrected over the rows, metric by metric."""
+    found: dict[str, dict[str, McNemar]] = {label: {} for label in tests}
+    for name in {name: None for each in tests.values() for name in each}:
+        labels = [label for label in tests if name in tests[label]]
+        for label, p in zip(labels, holm([tests[label][name].p for label in labels]), strict=True):
+            found[label][name] = tests[label][name]._replace(p=p)
+    return found
 
 
 def right_answers(row: Row) -> Tensor:

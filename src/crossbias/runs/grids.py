@@ -7,6 +7,7 @@ from crossbias.formatting import DASH, p_value, percent_with_range, plus_minus
 from crossbias.runs.compare import Comparison
 from crossbias.runs.rows import Number, Row, metric_title
 from crossbias.verify import Estimate, McNemar
+from crossbias.verify.multiplicity import simultaneous
 
 
 class Grid(NamedTuple):
@@ -35,7 +36,10 @@ def grids_of(comparison: Comparison) -> list[Grid]:
     names = [name for name in comparison.metrics if any(name in each for each in gains.values())]
     if not names:
         return [main]
-    title = f"Gain over {comparison.baseline.label} on the same samples: % points [95% interval]"
+    title = (
+        f"Gain over {comparison.baseline.label} on the same samples: % points "
+        f"[95% interval{comparison.correction}]"
+    )
     others = [row for row in comparison.rows if row is not comparison.baseline]
     rows = [_gain_row(row, comparison, names) for row in others]
     return [main, Grid(title, ("method", *titles(names)), rows)]
@@ -77,10 +81,16 @@ def about_gains(comparison: Comparison) -> list[str]:
                 "With one seed of a row or of the baseline, a gain is about these two trained "
                 "models, not about the methods: another training may end elsewhere."
             )
+        if others[1:]:
+            confidence = 100 * simultaneous(0.95, len(others))
+            parts.append(
+                f"{len(others)} rows are compared with {baseline.label}. In each column, the "
+                f"intervals of all gains hold together with 95% confidence, each by itself with "
+                f"{confidence:.1f}% (Bonferroni)."
+            )
     if any(comparison.tests.values()):
-        parts.append(
-            "p is from McNemar's exact test and is not corrected for the number of comparisons."
-        )
+        corrected = ", corrected by Holm's method" if comparison.rows[2:] else ""
+        parts.append(f"p is from McNemar's exact test{corrected}.")
     return parts
 
 

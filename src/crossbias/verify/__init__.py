@@ -41,6 +41,7 @@ from crossbias.verify.intervals import (
     wilson,
 )
 from crossbias.verify.metrics import Metrics, judged_split
+from crossbias.verify.multiplicity import holm, simultaneous
 from crossbias.verify.positives import (
     PredictiveValues,
     Slope,
@@ -96,6 +97,7 @@ __all__ = [
     "count",
     "demographic_parity_gap",
     "equalized_odds_gap",
+    "holm",
     "judged_split",
     "lowest_of",
     "majority",
@@ -112,6 +114,7 @@ __all__ = [
     "populated",
     "predictive_values",
     "rates_by_source",
+    "simultaneous",
     "small_group_warning",
     "small_groups",
     "texture_unbiased",
