@@ -43,6 +43,8 @@ def test_every_attribute_has_its_row() -> None:
     lines = printed(print_metrics, "split", {"test": judged()})
     assert lines[2].startswith("test 50.0 [39.3, 60.7] 100.0 [91.2, 100.0] 0.0 [0.0, 8.8]")
     assert lines[3].startswith("test, by size 50.0 [39.3, 60.7] 50.0 [39.3, 60.7] \N{EN DASH}")
+    assert lines[2].endswith("0.0 [0.0, 22.4], worst of 4 groups")
+    assert lines[3].endswith(", worst of 2 groups")  # size is the class: two groups are empty
     assert len(lines) == 4  # no warning
 
 

@@ -59,7 +59,7 @@ def test_markdown_shows_the_numbers_of_metrics_json(
     text = report(*folders, format="md")
     heads, _, *rows = cells(text, "Accuracy on the test split")
     assert heads == [
-        *("Method", "Conflicting", "Worst group", "Aligned", "Overall", "Unbiased"),
+        *("Method", "Conflicting", "Worst of 9 groups", "Aligned", "Overall", "Unbiased"),
         *("Seeds", "Supervision", "Selection"),
     ]
     for folder, row in zip(folders, rows, strict=True):

@@ -55,9 +55,8 @@ def print_metrics(what: str, rows: Mapping[str, Metrics]) -> None:
     table = make_table(what, *_COLUMNS, title="accuracy in % [95% interval]")
     for name, metrics in rows.items():
         for label, each in _with_attributes(name, metrics).items():
-            worst = each.worst_group and each.worst_group.accuracy
-            accuracies = (each.overall, each.aligned, each.conflicting, each.unbiased, worst)
-            table.add_row(escape(label), *map(_cell, accuracies))
+            accuracies = (each.overall, each.aligned, each.conflicting, each.unbiased)
+            table.add_row(escape(label), *map(_cell, accuracies), _worst_cell(each))
     print_table(table)
     for name, metrics in rows.items():
         if metrics.warning:
@@ -148,6 +147,12 @@ def _with_attributes(name: str, metrics: Metrics) -> dict[str, Metrics]:
     """The metrics by the bias, then those by every other attribute."""
     others = {f"{name}, by {attribute}": each for attribute, each in metrics.attributes.items()}
     return {name: metrics, **others}
+
+
+def _worst_cell(metrics: Metrics) -> str:
+    """The lowest accuracy of a group, and of how many."""
+    shown = _cell(metrics.worst_group and metrics.worst_group.accuracy)
+    return shown if shown == DASH else f"{shown}, {metrics.worst_of}"
 
 
 def _number(estimate: Estimate | None) -> str:

@@ -178,7 +178,8 @@ def _worst_sentence(row: Row) -> Markup:
         return Markup("")
     group = worst_group_name(row)
     named = Markup(" ({})").format(group) if group else ""
-    return Markup(" In its worst group{}, it is right on {}.").format(named, _strong(worst))
+    where = row.metrics[0].worst_of
+    return Markup(" In the {}{}, it is right on {}.").format(where, named, _strong(worst))
 
 
 def _missing(run: FinishedRun) -> Markup:

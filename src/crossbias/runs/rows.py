@@ -105,7 +105,9 @@ def value_of(name: str, metrics: Metrics) -> Estimate | None:
 
 
 def metric_title(name: str, metrics: Metrics) -> str:
-    """A metric as the head of a column names it, with the class that it is about."""
+    """A metric as the head of a column names it, with its class or the number of groups."""
+    if name == "worst_group" and metrics.worst_group:
+        return metrics.worst_of
     if name in OF_POSITIVE and metrics.detection:
         shown = "AUC" if name == "auc" else name
         return f"{shown} for {metrics.detection.positive.name}"

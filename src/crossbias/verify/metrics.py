@@ -186,6 +186,12 @@ class Metrics:
         return tuple(tuple(cells[row * width : (row + 1) * width]) for row in rows)
 
     @property
+    def worst_of(self) -> str:
+        """What the worst group is the worst of: it is the lower, the more groups there are."""
+        present = sum(group.accuracy.n > 0 for group in self.groups)
+        return "only group" if present == 1 else f"worst of {present} groups"
+
+    @property
     def cells(self) -> Cells:
         """The samples and right answers behind the accuracies.
 
@@ -254,7 +260,7 @@ class Metrics:
         named = {"overall": self.overall, **self._by_label()}
         if self.worst_group is not None:
             target, bias, accuracy = self.worst_group
-            named[f"worst group ({target}, {bias})"] = accuracy
+            named[f"{self.worst_of} ({target}, {bias})"] = accuracy
         rows = [_html_row(name, part) for name, part in named.items() if part is not None]
         titles = "<th></th><th>accuracy</th><th>95% interval</th><th>samples</th>"
         return f"<table><tr>{titles}</tr>{''.join(rows)}</table>"
