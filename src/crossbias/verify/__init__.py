@@ -41,6 +41,7 @@ from crossbias.verify.intervals import (
     wilson,
 )
 from crossbias.verify.metrics import Metrics, judged_split
+from crossbias.verify.missing import missing_by_class, missing_warning
 from crossbias.verify.multiplicity import holm, simultaneous
 from crossbias.verify.positives import (
     PredictiveValues,
@@ -107,6 +108,8 @@ __all__ = [
     "mean_of_groups",
     "mean_over_corrupted_splits",
     "minority",
+    "missing_by_class",
+    "missing_warning",
     "over_seeds",
     "overall",
     "paired_difference",

@@ -17,6 +17,7 @@ from crossbias.verify.clusters import design_effect, with_clusters
 from crossbias.verify.detection import Detection, Positive, detect
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.intervals import Estimate
+from crossbias.verify.missing import missing_warning
 
 MOST_RATES: Final = 200_000
 """Gaps are left out where there are more rates than this: the largest of them would be noise."""
@@ -216,8 +217,15 @@ class Metrics:
 
     @property
     def warning(self) -> str | None:
-        """What to know before reading the numbers of groups; None where all are large enough."""
-        return small_group_warning(self.groups)
+        """What to know before reading the numbers of groups, if anything.
+
+        Groups may be small, and the bias label may be missing more often in some classes.
+        """
+        total = self.cells.total
+        unknown = missing_warning(
+            "the bias label", total[:, -1].tolist(), total.sum(1).tolist(), self.classes
+        )
+        return "; ".join(filter(None, [small_group_warning(self.groups), unknown])) or None
 
     def summary(self) -> dict[str, float]:
         """The accuracies that exist, as plain numbers by name."""
