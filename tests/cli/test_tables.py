@@ -77,14 +77,15 @@ def test_a_positive_class_has_its_rates_by_name() -> None:
     assert any(line.startswith("test all 0.500 [") for line in lines)  # the area
     assert any(line.startswith("test, by size here") for line in lines)
     assert "A sample is called ill if that is its most probable class." in lines
-    assert lines[-1] == "PPV and NPV hold where 10.0% are ill."
+    assert lines[-2] == "PPV and NPV hold where 10.0% are ill."
+    assert lines[-1].startswith("Intervals are over test samples: they are about this trained mod")
 
 
 def test_a_threshold_says_where_it_comes_from() -> None:
     chosen = Positive("ill", None, Threshold(0.3, "sensitivity>=0.9 on the validation split"))
     lines = printed(print_details, {"test": judged(positive=chosen)})
-    assert lines[-2] == (
+    assert lines[-3] == (
         "A sample is called ill from a probability of 0.3 (sensitivity>=0.9 on the validation "
         "split); all accuracies above follow it."
     )
-    assert "as frequent as in the samples of the row" in lines[-1]
+    assert "as frequent as in the samples of the row" in lines[-2]

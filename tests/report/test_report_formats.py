@@ -32,7 +32,7 @@ def test_json_holds_every_number_and_what_made_it(
         assert run["metrics"] == read_json(folder / "metrics.json")
         assert run["config"] == read_json(folder / "config.json")
     assert found["summary"][0].startswith("The models predict the class (circle, square, star)")
-    assert found["summary"][1].startswith("Plain training takes the shortcut")
+    assert found["summary"][1].startswith("In this one run, plain training is clearly worse")
     assert found["title"] == "Bias report: glyphs"
     assert [row["name"] for row in found["rows"]] == ["Plain training (ERM)", "EnD (CVPR 2021)"]
     assert (found["baseline"], found["rows"][0]["gains"]) == ("Plain training (ERM)", {})

@@ -80,6 +80,7 @@ def print_details(rows: Mapping[str, Metrics]) -> None:
         _print_detection(rows)
     elif all(len(metrics.classes) == 2 for metrics in rows.values()):
         _print_recalls(rows)
+    say("Intervals are over test samples: they are about this trained model, not about its method.")
 
 
 def _print_recalls(rows: Mapping[str, Metrics]) -> None:

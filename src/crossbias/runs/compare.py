@@ -279,17 +279,17 @@ def _advice(
     tests: Mapping[str, Mapping[str, McNemar]],
 ) -> list[str]:
     """Where to read on if no method is clearly better than plain training."""
-    compared = False
+    compared = ""
     for label, found in gains.items():
         name = "conflicting" if "conflicting" in found else "overall"
         if name in found:
-            compared = True
+            compared = "on conflicting samples" if name == "conflicting" else "over all samples"
             test = tests[label].get(name)  # the interval of a few samples may be too short
             if found[name].low > 0 and (test is None or test.p < _CLEAR):
                 return []
     if baseline.runs[0].method != "erm" or not compared:
         return []
     return [
-        "No method is clearly better than plain training. What to try next: "
-        "docs/it-did-not-help.md of crossbias."
+        f"No method is clearly better than plain training {compared}. What to try next: "
+        f"docs/it-did-not-help.md of crossbias."
     ]
