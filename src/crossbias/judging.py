@@ -60,7 +60,7 @@ def judge(
         found[name] = trained.evaluate(data, any_size=any_size, positive=positive)
         alike = is_own and not given.keys() - {"root"}
         _note_differences(trained, data, alike=alike, progress=progress)
-        if positive and positive.threshold and positive.threshold.origin.endswith(f" {name} split"):
+        if positive and positive.threshold and f" the {name} split," in positive.threshold.origin:
             progress.note(
                 f"the threshold was chosen on this {name} split, so its rates here are too good"
             )

@@ -299,7 +299,7 @@ def test_a_threshold_is_chosen_on_the_validation_split_of_the_run(judged, faces,
     arguments = ("--positive", "man", "--threshold", "sensitivity>=1")
     found, err = judged(*arguments, "--split", "test", "--split", "validation")
     threshold = found["test"]["detection"]["positive"]["threshold"]
-    assert threshold["origin"] == "sensitivity>=1 on the validation split"
+    assert threshold["origin"] == "sensitivity>=1 on the validation split, 4 positive samples"
     assert found["validation"]["detection"]["overall"]["sensitivity"]["value"] == 1
     assert found["validation"]["detection"]["positive"]["threshold"] == threshold
     assert "the threshold was chosen on this validation split, so its rates here are too " in err

@@ -518,6 +518,7 @@ def test_a_positive_class_is_compared_by_its_name(write_run: WriteRun, tmp_path:
     assert "Sensitivity for COVID-19" in page
     report(folders, tmp_path / "page.md")
     assert "ensitivity" not in (tmp_path / "page.md").read_text()
+    assert found.commands[-1].endswith(" --positive COVID-19 -o report.html")
 
 
 def test_a_positive_class_must_be_one_and_must_be_named(write_run: WriteRun) -> None:

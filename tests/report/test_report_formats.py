@@ -39,6 +39,7 @@ def test_json_holds_every_number_and_what_made_it(
     end, comparison = found["rows"][1], compare(folders)
     number = comparison.rows[1].numbers["conflicting"]
     assert end["metrics"]["conflicting"] == number._asdict() | {"deviation": None}
+    assert found["comparisons"] == 1
     assert end["gains"]["conflicting"] == comparison.gains[end["name"]]["conflicting"].to_json()
     assert end["p"]["conflicting"] == comparison.tests[end["name"]]["conflicting"].p
     assert found["commands"][-1].startswith("crossbias report ")

@@ -131,7 +131,8 @@ def test_a_rule_chooses_on_validation_and_refuses_test() -> None:
     positives = given["prediction"][given["target"] == 1, 1]
     assert (positives >= found.value).mean() >= 0.9
     assert (positives > found.value).mean() < 0.9
-    assert found.origin == "sensitivity>=0.9 on the validation split"
+    size = len(positives)
+    assert found.origin == f"sensitivity>=0.9 on the validation split, {size} positive samples"
     with pytest.raises(CrossbiasError, match="cannot be chosen on 'test-biased', where it would l"):
         chosen_threshold("sensitivity>=.9", 1, held._replace(split="test-biased"))
 

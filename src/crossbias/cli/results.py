@@ -57,7 +57,8 @@ def compare(
     """Compare finished runs in a table.
 
     Runs that differ only in the training seed share a row. A second table shows the gain of each
-    row over plain training. Prints both tables, or writes them to --output.
+    row over plain training, with intervals that are corrected for the number of rows. Prints both
+    tables, or writes them to --output.
     """
     # The shell expands runs/* to files too, such as a report beside the runs.
     folders = [path for path in runs if not path.is_file()]

@@ -97,7 +97,9 @@ class Comparison:
         """What to type to do all of it again: each training once, and then the report."""
         trained = [str(run.config["command"]) for run in self.runs if run.config.get("command")]
         folders = " ".join(shlex.quote(str(run.path)) for run in self.runs)
-        return [*dict.fromkeys(trained), f"crossbias report {folders} -o report.html"]
+        detection = self.runs[0].test.detection
+        named = f" --positive {shlex.quote(detection.positive.name)}" if detection else ""
+        return [*dict.fromkeys(trained), f"crossbias report {folders}{named} -o report.html"]
 
     def _repr_html_(self) -> str:
         """The tables and the legend, for a notebook."""

@@ -50,9 +50,13 @@ def chosen_threshold(wanted: float | str, place: int, validation: Labeled | None
             f"the threshold {wanted} cannot be chosen on {validation.split!r}, where it would look "
             f"better than it is; choose it on a validation split"
         )
-    probabilities = validation.probabilities[:, place]
-    value = threshold_for(probabilities, validation.target == place, sensitivity=sensitivity)
-    return Threshold(value, f"sensitivity>={sensitivity:g} on the {validation.split} split")
+    probabilities, positive = validation.probabilities[:, place], validation.target == place
+    value = threshold_for(probabilities, positive, sensitivity=sensitivity)
+    origin = (
+        f"sensitivity>={sensitivity:g} on the {validation.split} split, "
+        f"{int(positive.sum()):,} positive samples"
+    )
+    return Threshold(value, origin)
 
 
 def threshold_for(probabilities: Tensor, positive: Tensor, *, sensitivity: float) -> float:
