@@ -488,6 +488,12 @@ def test_the_legend_says_where_to_read_on_if_nothing_helps(
         runs.append(write_run("end", **END, conflicting=conflicting))
     lines = [line for line in legend(compare(runs)) if "docs/it-did-not-help.md" in line]
     assert len(lines) == advised
+    assert all("than plain training on conflicting samples. What" in line for line in lines)
+
+
+def test_without_association_nothing_is_said_about_conflicting_samples(write_run: WriteRun) -> None:
+    runs = [write_run("erm", associated=False), write_run("end", **END, associated=False)]
+    assert "than plain training over all samples. What to" in " ".join(compare(runs).notes)
 
 
 def test_a_positive_class_is_compared_by_its_name(write_run: WriteRun, tmp_path: Path) -> None:

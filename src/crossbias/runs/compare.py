@@ -20,9 +20,6 @@ from crossbias.verify.multiplicity import holm, simultaneous
 Folders = str | Path | Sequence[str | Path]  # one run folder or several
 
 
-_CLEAR = 0.05  # p-value below which a gain is taken for one
-
-
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Comparison:
     """Runs of the same data, side by side.
@@ -156,7 +153,7 @@ def compare(
         gains=gains,
         tests=tests,
         attribute=judged_by,
-        notes=(*_notes(rows), *_advice(baseline, gains, tests)),
+        notes=(*_notes(rows), *_advice(baseline, gains)),
     )
 
 
@@ -275,23 +272,16 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-def _advice(
-    baseline: Row,
-    gains: Mapping[str, Mapping[str, Estimate]],
-    tests: Mapping[str, Mapping[str, McNemar]],
-) -> list[str]:
+def _advice(baseline: Row, gains: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
     """Where to read on if no method is clearly better than plain training."""
-    compared = ""
-    for label, found in gains.items():
-        name = "conflicting" if "conflicting" in found else "overall"
-        if name in found:
-            compared = "on conflicting samples" if name == "conflicting" else "over all samples"
-            test = tests[label].get(name)  # the interval of a few samples may be too short
-            if found[name].low > 0 and (test is None or test.p < _CLEAR):
-                return []
-    if baseline.runs[0].method != "erm" or not compared:
+    aligned = any(map(any, baseline.metrics[0].aligned_groups))
+    name, where = ("overall", "over all samples")
+    if aligned and any("conflicting" in found for found in gains.values()):
+        name, where = ("conflicting", "on conflicting samples")
+    compared = [found[name] for found in gains.values() if name in found]
+    if baseline.runs[0].method != "erm" or not compared or any(each.low > 0 for each in compared):
         return []
     return [
-        f"No method is clearly better than plain training {compared}. What to try next: "
+        f"No method is clearly better than plain training {where}. What to try next: "
         f"docs/it-did-not-help.md of crossbias."
     ]
