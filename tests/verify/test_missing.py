@@ -26,7 +26,7 @@ def slow_twin(missing: list[int], total: list[int], draws: int = 2000) -> float:
     ("missing", "total"), [([4, 1], [6, 9]), ([3, 1, 2], [5, 7, 20]), ([3, 3], [10, 12])]
 )
 def test_small_counts_equal_shuffled_labels(missing: list[int], total: list[int]) -> None:
-    expected = slow_twin(missing, total, draws=700)
+    expected = slow_twin(missing, total, draws=500)
     assert missing_by_class(missing, total) == pytest.approx(expected, abs=0.06)
 
 
@@ -46,8 +46,8 @@ def test_nothing_is_tested_where_nothing_differs() -> None:
 
 def test_random_gaps_rarely_warn() -> None:
     draw = np.random.default_rng(0)
-    pairs = [(draw.binomial([30, 60, 200], 0.1).tolist(), [30, 60, 200]) for _ in range(150)]
-    assert sum(missing_by_class(*pair) < 0.01 for pair in pairs) <= 5
+    pairs = [(draw.binomial([30, 60, 200], 0.1).tolist(), [30, 60, 200]) for _ in range(80)]
+    assert sum(missing_by_class(*pair) < 0.01 for pair in pairs) <= 3
 
 
 def test_metrics_warn_with_counts() -> None:

@@ -27,7 +27,7 @@ def test_holm_is_the_closed_test() -> None:
 
 
 def test_of_five_equal_methods_one_seems_different_as_rarely_as_claimed() -> None:
-    draw, trials, methods = np.random.default_rng(0), 150, 5
+    draw, trials, methods = np.random.default_rng(0), 120, 5
     cell, weights = torch.zeros(300).long(), torch.ones(1)
     alarms = np.zeros(3)
     for _ in range(trials):
