@@ -17,6 +17,7 @@ from crossbias.verify import (
     WEIGHTS,
     Cells,
     Estimate,
+    Positive,
     auc,
     brier_score,
     calibration_error,
@@ -28,11 +29,13 @@ from crossbias.verify import (
     over_seeds,
     paired_difference,
     predictive_values,
+    simultaneous,
     unbiased,
     wilson,
 )
 from crossbias.verify.bootstrap import generator_of, stratified_mean
 from crossbias.verify.clusters import clustered_accuracy
+from crossbias.verify.detection import detect
 
 SPLITS = 1_000
 PAGE = Path("docs/coverage.md")
@@ -120,7 +123,17 @@ def cases() -> Iterator[Case]:  # noqa: PLR0912
     for n, slope in ((50, 1.0), (500, 0.5)):
         yield Case("Brier score", f"{n} samples, true slope {slope}", _brier(n, slope))
         yield Case("calibration slope", f"{n} samples, true slope {slope}", _slope(n, slope))
+    for methods in (3, 9):
+        setting = f"{methods} methods and plain training, one run each, 500 samples at 0.8"
+        yield Case("gains of several methods, all at once", setting, _gains(methods, 500, 0.8))
+    for patients, each in ((60, 5), (30, 4)):
+        for part in DETECTED:
+            setting = f"{patients} patients, {each} images each, 0.8 alike"
+            yield Case(f"{part} over patients", setting, _detected(patients, each, part))
 
+
+DETECTED = {"sensitivity": 0.6915, "ppv": 0.6915, "auc": 0.7602, "brier": 0.1988, "slope": 1.0}
+"""The truth where scores are normal, one standard deviation apart, and probabilities are true."""
 
 GROUPS = {
     "4 cells of 150 at .7": [(4, 150, 0.7)],
@@ -340,6 +353,44 @@ def _slope(n: int, slope: float) -> Trial:
         found = calibration_slope(*_stated(draw, n, slope))
         assert found is not None
         return found.slope, slope
+
+    return trial
+
+
+def _gains(methods: int, n: int, accuracy: float) -> Trial:
+    """Methods as good as plain training: the interval that misses 0, or else the first."""
+    confidence, cell = simultaneous(0.95, methods), torch.zeros(n).long()
+
+    def trial(draw: Draw) -> tuple[Estimate, float]:
+        own = draw.normal(size=(methods + 1, n))
+        difficulty = math.sqrt(0.6) * draw.normal(size=n) + math.sqrt(0.4) * own
+        right = torch.from_numpy(difficulty < norm.ppf(accuracy))
+        gains = [
+            paired_difference(
+                right[:1], other[None], cell=cell, weights=torch.ones(1), confidence=confidence
+            )
+            for other in right[1:]
+        ]
+        return min(gains, key=lambda gain: gain.low <= 0 <= gain.high), 0.0
+
+    return trial
+
+
+def _detected(patients: int, each: int, part: str) -> Trial:
+    """Every second patient is ill; the images of a patient share most of what makes them hard."""
+    patient = torch.arange(patients).repeat_interleave(each)
+    ill, nobody = patient % 2 == 0, torch.zeros(len(patient)).long()
+
+    def trial(draw: Draw) -> tuple[Estimate, float]:
+        own, noise = draw.normal(size=patients)[patient], draw.normal(size=len(patient))
+        logit = math.sqrt(0.8) * own + math.sqrt(0.2) * noise + ill.numpy() - 0.5
+        stated = torch.from_numpy(1 / (1 + np.exp(-logit)))
+        both = torch.stack([1 - stated, stated], 1)
+        found = detect(
+            ill.long(), nobody, both.argmax(1), both, positive=Positive("ill", 0.5),
+            classes=("well", "ill"), values=(), cluster=patient,
+        )  # fmt: skip
+        return getattr(found.overall, part), DETECTED[part]
 
     return trial
 

@@ -115,6 +115,13 @@ class Experiment:
         )
         return data.with_bias(self.data["bias"]) if self._bias_is_attribute() else data
 
+    def labels(self, name: str) -> BiasedDataset:
+        """One split without its images, which are not read."""
+        from crossbias.data.inspect.checking import labels_of
+
+        data = labels_of(self.source, name, root=self.data.get("root"), seed=self._data_seed())
+        return data.with_bias(self.data["bias"]) if self._bias_is_attribute() else data
+
     def files(self, name: str) -> Sequence[Path] | None:
         """The image files behind a split, where there are any."""
         return self.source.files(name, root=self.data.get("root"), seed=self._data_seed())

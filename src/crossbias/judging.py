@@ -14,7 +14,7 @@ from crossbias.parameters import parameters_of
 from crossbias.progress import Progress
 from crossbias.train.record import as_in_training
 from crossbias.trained_run import TrainedRun
-from crossbias.verify import Metrics
+from crossbias.verify import Metrics, Positive
 
 _WHOLE = {"validation": 0.0, "test": 1.0}  # how data without a column of splits is split
 _COLUMNS = ("target", "bias", "split_by", "group_by")  # options that name columns
@@ -26,6 +26,7 @@ def judge(
     given: Mapping[str, Any],
     splits: Sequence[str] | None = None,
     *,
+    positive: Positive | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Metrics]:
     """The metrics of a trained model by split.
@@ -37,6 +38,7 @@ def judge(
         trained: The run.
         given: Options of the data. Another ``name`` or ``labels`` means other data.
         splits: Names of splits; by default all test splits.
+        positive: The class to be found, as ``TrainedRun.positive`` makes it.
         progress: Receives progress reports and notes.
     """
     progress = progress or Progress()
@@ -54,9 +56,14 @@ def judge(
     found = {}
     for name in splits or _test_splits(experiment.source):
         data = experiment.split(name)
-        found[name] = trained.evaluate(data, any_size=bool(_SIZES & given.keys()))
+        any_size = bool(_SIZES & given.keys())
+        found[name] = trained.evaluate(data, any_size=any_size, positive=positive)
         alike = is_own and not given.keys() - {"root"}
         _note_differences(trained, data, alike=alike, progress=progress)
+        if positive and positive.threshold and f" the {name} split," in positive.threshold.origin:
+            progress.note(
+                f"the threshold was chosen on this {name} split, so its rates here are too good"
+            )
     return found
 
 

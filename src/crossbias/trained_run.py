@@ -20,10 +20,12 @@ from crossbias.networks import Network, Recipe, as_network
 from crossbias.registry import create_method
 from crossbias.runs.files import read_json
 from crossbias.runs.folder import RunFolder, check_finished
+from crossbias.runs.stored import load_predictions
 from crossbias.train.evaluation import metrics_of, predict
 from crossbias.train.record import alignments_in, as_in_training, normalization_of
-from crossbias.verify import Metrics
+from crossbias.verify import Metrics, Positive
 from crossbias.verify.cells import Alignment
+from crossbias.verify.thresholds import Labeled
 
 _FACTS = ("shape", "classes", "values", "aligned", "pixels")  # of the training data
 
@@ -109,7 +111,33 @@ class TrainedRun:
         probabilities = predict(self.network, data).probabilities
         return Answers([self.classes[at] for at in probabilities.argmax(1)], probabilities)
 
-    def evaluate(self, data: BiasedDataset, *, any_size: bool = False) -> Metrics:
+    def positive(
+        self,
+        name: str | None,
+        *,
+        prevalence: float | None = None,
+        threshold: float | str | None = None,
+    ) -> Positive | None:
+        """The class to be found, to judge by; None for None.
+
+        Args:
+            name: One of the classes.
+            prevalence: Share of the class where the model will be used, for PPV and NPV; that of
+                the judged samples if left out.
+            threshold: Probability from which a sample is called positive, or a rule such as
+                ``"sensitivity>=.9"``, which chooses one on the validation split of the run.
+        """
+        path, chosen_on = RunFolder(self.folder).predictions, None
+        stored = load_predictions(path).get("validation") if path.exists() else None
+        if stored is not None:
+            chosen_on = Labeled("validation", stored.probabilities, stored.target)
+        return Positive.wanted(
+            name, self.classes, prevalence=prevalence, threshold=threshold, validation=chosen_on
+        )
+
+    def evaluate(
+        self, data: BiasedDataset, *, any_size: bool = False, positive: Positive | None = None
+    ) -> Metrics:
         """Judge the model on data, by the alignment of the run's training data.
 
         Classes and bias values are matched by name with those of the training; ones that the
@@ -119,6 +147,7 @@ class TrainedRun:
         Args:
             data: The data, loaded with the size and channels of the training.
             any_size: Accept images of another height and width than those of the training.
+            positive: The class to be found, as the method ``positive`` makes it.
         """
         data = as_in_training(data, self.facts, any_size=any_size)
         tables = {
@@ -136,7 +165,7 @@ class TrainedRun:
                 f"the network of {self.folder} cannot take images of "
                 f"{tuple(data.inputs.shape[1:])}: {str(error).splitlines()[0]}"
             ) from error
-        return metrics_of(answers, replace(data, alignments={}), tables=tables)
+        return metrics_of(answers, replace(data, alignments={}), None, tables, positive)
 
 
 def load_run(folder: Path | str, *, network: nn.Module | None = None) -> TrainedRun:

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from crossbias.experiment import Experiment
+from crossbias.runs.stored import load_predictions, save_predictions
 
 SIZE = 16  # not the default of a folder, which is 224
 
@@ -276,3 +277,42 @@ def test_published_data_is_judged_on_its_test_splits(crossbias) -> None:
     code, _, err = crossbias("evaluate", "run", "--data", "folder:digits", "-o", "found.json")
     assert code == 0, err  # read with 16 pixels, as the digits were drawn
     assert json.loads(Path("found.json").read_text())["test"]["overall"]["n"] == 10
+
+
+@pytest.fixture
+def faces(original: Path, run: Path) -> Path:
+    """The data of the run, beside it again."""
+    return shutil.copytree(original / "faces", "faces")
+
+
+def test_a_positive_class_is_named_and_stored(judged, faces) -> None:
+    found = judged("--positive", "man", "--prevalence", ".2")[0]["test"]
+    detection, men = found["detection"], found["per_class"][found["classes"].index("man")]
+    assert detection["positive"] == {"name": "man", "prevalence": 0.2, "threshold": None}
+    assert detection["overall"]["sensitivity"]["value"] == men["value"]
+    assert set(detection["by_bias"]) == {"old", "young"}
+    assert {"ppv", "npv", "auc", "brier", "slope", "intercept"} < set(detection["overall"])
+    assert "detection" not in judged()[0]["test"]
+
+
+def test_a_threshold_is_chosen_on_the_validation_split_of_the_run(judged, faces, crossbias) -> None:
+    arguments = ("--positive", "man", "--threshold", "sensitivity>=1")
+    found, err = judged(*arguments, "--split", "test", "--split", "validation")
+    threshold = found["test"]["detection"]["positive"]["threshold"]
+    assert threshold["origin"] == "sensitivity>=1 on the validation split, 4 positive samples"
+    assert found["validation"]["detection"]["overall"]["sensitivity"]["value"] == 1
+    assert found["validation"]["detection"]["positive"]["threshold"] == threshold
+    assert "the threshold was chosen on this validation split, so its rates here are too " in err
+    _, out, _ = crossbias("evaluate", "run", *arguments)
+    assert f"A sample is called man from a probability of {threshold['value']:.4g} (sens" in out
+
+
+def test_a_threshold_without_validation_or_class_is_refused(refused, run, faces) -> None:
+    assert "no class 'men' (did you mean 'man'?); the classes are: man, woman" in refused(
+        "--positive", "men"
+    )
+    assert "are about one class; name it as positive" in refused("--threshold", ".3")
+    splits = load_predictions(run / "predictions.npz")
+    save_predictions(run / "predictions.npz", {"test": splits["test"]})
+    said = refused("--positive", "man", "--threshold", "sensitivity>=.9")
+    assert "is chosen on a validation split, and there is none; train with one" in said

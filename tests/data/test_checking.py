@@ -160,3 +160,23 @@ def test_a_clip_without_frames_is_reported_and_the_others_are_looked_at(tmp_path
     assert check.sizes == {"train": 10, "validation": 10, "test": 11}
     assert "mimetics-10/writing/empty is a folder without image files" in check.errors[0]
     assert "mimetics-10/writing/a/0.png is not an image" in check.errors[1]
+
+
+def test_labels_that_are_missing_by_class_are_named_with_their_counts(tmp_path):
+    """All 20 dogs have no place, and every fourth of 40 cats."""
+    places = [("cat", ("", "sofa", "lawn", "bed")[number % 4]) for number in range(40)]
+    places += [("dog", "")] * 20
+    lines = ["file,animal,place,split"]
+    for number, (animal, place) in enumerate(places):
+        picture(tmp_path / f"{number}.png", number)
+        lines.append(f"{number}.png,{animal},{place},train")
+    (tmp_path / "labels.csv").write_text("\n".join(lines) + "\n")
+    source = create_source(
+        f"folder:{tmp_path}", labels=str(tmp_path / "labels.csv"), target="animal", bias="place"
+    )
+    found = [text for text in check_source(source).warnings if "depends on the class" in text]
+    assert found == [
+        "train: whether place is known depends on the class: it is missing for 100.0% of dog (20 "
+        "of 20), but for 25.0% of cat (10 of 40) (p<.001, permutation test); numbers by group "
+        "leave these samples out"
+    ]

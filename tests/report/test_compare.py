@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import binomtest, t
+from sklearn.metrics import roc_auc_score
 from torch.nn.functional import one_hot
 
 from crossbias.cli import main
@@ -487,3 +488,74 @@ def test_the_legend_says_where_to_read_on_if_nothing_helps(
         runs.append(write_run("end", **END, conflicting=conflicting))
     lines = [line for line in legend(compare(runs)) if "docs/it-did-not-help.md" in line]
     assert len(lines) == advised
+    assert all("than plain training on conflicting samples. What" in line for line in lines)
+
+
+def test_without_association_nothing_is_said_about_conflicting_samples(write_run: WriteRun) -> None:
+    runs = [write_run("erm", associated=False), write_run("end", **END, associated=False)]
+    assert "than plain training over all samples. What to" in " ".join(compare(runs).notes)
+
+
+def test_a_positive_class_is_compared_by_its_name(write_run: WriteRun, tmp_path: Path) -> None:
+    """Two classes of 60 samples: the aligned half right to 90%, the other to 50%."""
+    two = {"classes": ("Healthy", "COVID-19"), "biases": ("north", "south"), "each": 30}
+    folders = [write_run("a", **two, aligned=0.9, conflicting=0.5), write_run("b", **END, **two)]
+    found = compare(folders, positive="COVID-19")
+    plain = found.rows[0].numbers
+    assert plain["sensitivity"] is not None
+    assert plain["sensitivity"].value == pytest.approx((0.9 + 0.5) / 2)
+    assert plain["sensitivity"].n == 60
+    judged = found.runs[0].judged
+    truth, scores = judged.target.numpy() == 1, judged.probabilities[:, 1].numpy()
+    assert plain["auc"].value == pytest.approx(roc_auc_score(truth, scores))
+    main, finding, gains = grids_of(found)
+    assert main.header[4:] == grids_of(compare(folders))[0].header[4:]
+    assert gains.title.startswith("Gain over")
+    assert legend(found)[0] == "A sample is called COVID-19 if that is its most probable class."
+    assert finding.header[4:] == (
+        "sensitivity for COVID-19",
+        "specificity for COVID-19",
+        "AUC for COVID-19",
+    )
+    other = compare(folders, positive="Healthy").rows[0].numbers
+    assert other["specificity"] == plain["sensitivity"]
+    report(folders, tmp_path / "page.md", positive="COVID-19")
+    page = (tmp_path / "page.md").read_text()
+    assert "Sensitivity for COVID-19" in page
+    report(folders, tmp_path / "page.md")
+    assert "ensitivity" not in (tmp_path / "page.md").read_text()
+    assert found.commands[-1].endswith(" --positive COVID-19 -o report.html")
+
+
+def test_a_positive_class_must_be_one_and_must_be_named(write_run: WriteRun) -> None:
+    folder = write_run("a")
+    with pytest.raises(CrossbiasError, match="no class 'moon'; the classes are: circle, square, s"):
+        compare([folder], positive="moon")
+    with pytest.raises(CrossbiasError, match="auc is about one class; name it: --positive CLASS"):
+        compare([folder], metrics=["auc"])
+
+
+def test_gains_of_several_methods_are_corrected_for_their_number(write_run: WriteRun) -> None:
+    """EnD's gain is clear where it is the only comparison, and not among five."""
+    plain = write_run("erm", conflicting=0.4)
+    end = write_run("end", **END, conflicting=0.43)
+    others = [write_run(f"m{n}", method=f"m{n}", conflicting=0.4, seed=n) for n in range(1, 5)]
+    alone, among = compare([plain, end]), compare([plain, end, *others])
+    first, second = (found.gains["EnD"]["conflicting"] for found in (alone, among))
+    assert first.low > 0 > second.low
+    quantiles = [t.ppf(1 - 0.025 / k, first.n - 1 + 2) for k in (1, 5)]
+    ratio = (second.high - second.low) / (first.high - first.low)
+    assert ratio == pytest.approx(quantiles[1] / quantiles[0], rel=0.01)
+    p, corrected = (found.tests["EnD"]["conflicting"].p for found in (alone, among))
+    assert p < 0.05
+    assert corrected == pytest.approx(5 * p)  # it is the smallest of the five
+    assert "corrected" not in " ".join([alone.correction, *legend(alone), grids_of(alone)[1].title])
+    assert "No method is clearly better" not in " ".join(alone.notes)
+    assert "No method is clearly better than plain training on conflicting samples. What" in (
+        " ".join(among.notes)
+    )
+    assert grids_of(among)[1].title.endswith("[95% interval, corrected for 5 comparisons]")
+    said = " ".join(legend(among))
+    assert "the intervals of all gains hold together with 95% confidence" in said
+    assert "each by itself with 99.0% (Bonferroni)" in said
+    assert "McNemar's exact test, corrected by Holm's method" in said

@@ -32,13 +32,14 @@ def test_json_holds_every_number_and_what_made_it(
         assert run["metrics"] == read_json(folder / "metrics.json")
         assert run["config"] == read_json(folder / "config.json")
     assert found["summary"][0].startswith("The models predict the class (circle, square, star)")
-    assert found["summary"][1].startswith("Plain training takes the shortcut")
+    assert found["summary"][1].startswith("In this one run, plain training is clearly worse")
     assert found["title"] == "Bias report: glyphs"
     assert [row["name"] for row in found["rows"]] == ["Plain training (ERM)", "EnD (CVPR 2021)"]
     assert (found["baseline"], found["rows"][0]["gains"]) == ("Plain training (ERM)", {})
     end, comparison = found["rows"][1], compare(folders)
     number = comparison.rows[1].numbers["conflicting"]
     assert end["metrics"]["conflicting"] == number._asdict() | {"deviation": None}
+    assert found["comparisons"] == 1
     assert end["gains"]["conflicting"] == comparison.gains[end["name"]]["conflicting"].to_json()
     assert end["p"]["conflicting"] == comparison.tests[end["name"]]["conflicting"].p
     assert found["commands"][-1].startswith("crossbias report ")
@@ -59,7 +60,7 @@ def test_markdown_shows_the_numbers_of_metrics_json(
     text = report(*folders, format="md")
     heads, _, *rows = cells(text, "Accuracy on the test split")
     assert heads == [
-        *("Method", "Conflicting", "Worst group", "Aligned", "Overall", "Unbiased"),
+        *("Method", "Conflicting", "Worst of 9 groups", "Aligned", "Overall", "Unbiased"),
         *("Seeds", "Supervision", "Selection"),
     ]
     for folder, row in zip(folders, rows, strict=True):

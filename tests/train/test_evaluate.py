@@ -152,3 +152,22 @@ def test_without_the_training_groups_are_reported_and_alignment_is_not(network: 
     known = evaluate(model, balanced, normalize="none", training=data)
     assert known.aligned is not None
     assert known.aligned.n == int(data.alignment()[data.targets, data.biases].sum())
+
+
+def test_a_threshold_is_chosen_on_validation_data_of_the_same_model(data: BiasedDataset) -> None:
+    model, name = nn.Sequential(nn.Flatten(), nn.LazyLinear(data.num_classes)), data.classes[1]
+    with torch.no_grad():
+        model(torch.zeros(1, *data.inputs.shape[1:]))
+    held = replace(data, split="validation")
+    given = {"normalize": "none", "positive": name, "threshold": "sensitivity>=.8"}
+    found = evaluate(model, data, **given, validation=held).detection
+    assert found is not None
+    assert found.positive.threshold is not None
+    assert "sensitivity>=0.8 on the validation split, " in found.positive.threshold.origin
+    assert found.overall.sensitivity.value >= 0.8  # the same samples under another name
+    with pytest.raises(CrossbiasError, match="cannot be chosen on 'test', where it would look bet"):
+        evaluate(model, data, **given, validation=replace(data, split="test"))
+    with pytest.raises(CrossbiasError, match="split that is judged; choose a threshold on other"):
+        evaluate(model, data, **given, validation=data)
+    with pytest.raises(CrossbiasError, match="a validation split, and there is none"):
+        evaluate(model, data, **given)

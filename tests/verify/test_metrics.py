@@ -253,7 +253,7 @@ def test_a_notebook_shows_the_accuracies_with_their_intervals() -> None:
     rows = shown(metrics_of(targets, biases, predictions=biases % 3))
     assert rows[0] == ["", "accuracy", "95% interval", "samples"]
     assert [row[0] for row in rows[1:]] == [
-        *("overall", "aligned", "conflicting", "unbiased", "worst group (cat, sofa)")
+        *("overall", "aligned", "conflicting", "unbiased", "worst of 12 groups (cat, sofa)")
     ]
     assert rows[1] == ["overall", "33.3%", "13.8\N{EN DASH}60.9%", "12"]
     assert rows[5][1] == "0.0%"
@@ -270,7 +270,7 @@ def test_a_hostile_name_stays_text_in_a_notebook() -> None:
     table, names = torch.zeros(2, 1, dtype=torch.bool), {"classes": (hostile, "b")}
     metrics = Metrics.from_counts(counts, alignment=table, biases=(hostile,), **names)
     assert "<script" not in metrics._repr_html_()
-    assert shown(metrics)[5][0] == f"worst group ({hostile}, {hostile})"
+    assert shown(metrics)[5][0] == f"only group ({hostile}, {hostile})"
 
 
 def test_counts_that_do_not_fit_the_names_are_refused() -> None:

@@ -39,7 +39,8 @@ def cells_of(targets: np.ndarray, sources: np.ndarray, answers: np.ndarray) -> C
 @pytest.mark.parametrize("positive", [0, 1])
 def test_rates_equal_scikit_learn(positive: int) -> None:
     targets, sources, answers = x_rays(0.3)
-    found = rates_by_source(cells_of(targets, sources, answers), positive=positive)
+    name = ("negative", "positive")[positive]
+    found = rates_by_source(cells_of(targets, sources, answers), positive=name)
     assert [rates.source for rates in found] == list(SOURCES)
     for source, rates in enumerate(found[:2]):
         true, answered = targets[sources == source], answers[sources == source]
@@ -54,7 +55,7 @@ def test_rates_equal_scikit_learn(positive: int) -> None:
 
 
 def test_a_model_that_reads_the_source_has_opposite_rates_in_both() -> None:
-    first, second, empty = rates_by_source(cells_of(*x_rays(1.0)))
+    first, second, empty = rates_by_source(cells_of(*x_rays(1.0)), positive="positive")
     assert first[1:3] == (wilson(297, 297), wilson(0, 150))
     assert second[1:3] == (wilson(0, 129), wilson(322, 322))
     assert first.balanced == mean_of_groups([297, 0], [297, 150])
@@ -62,7 +63,8 @@ def test_a_model_that_reads_the_source_has_opposite_rates_in_both() -> None:
 
 
 def test_a_source_with_one_class_has_no_balanced_accuracy() -> None:
-    only = rates_by_source(cells_of(np.array([1]), np.array([0]), np.array([1])))[0]
+    cells = cells_of(np.array([1]), np.array([0]), np.array([1]))
+    only = rates_by_source(cells, positive="positive")[0]
     assert only.true_positive == wilson(1, 1)
     assert only.balanced is NO_SAMPLES
 
@@ -71,8 +73,14 @@ def test_rates_need_two_classes() -> None:
     none = torch.zeros(0, dtype=torch.int64)
     names = {"classes": ("a", "b", "c"), "values": ()}
     three = Cells.from_answers(none, none, none, alignment=torch.zeros(3, 0) > 0, **names)
-    with pytest.raises(CrossbiasError, match=r"need two classes .* got the classes a, b, c"):
-        rates_by_source(three)
+    with pytest.raises(CrossbiasError, match=r"need two classes, got the classes a, b, c"):
+        rates_by_source(three, positive="a")
+
+
+def test_the_positive_class_is_named() -> None:
+    message = "no class 'ill'; the classes are: negative, positive"
+    with pytest.raises(CrossbiasError, match=message):
+        rates_by_source(cells_of(*x_rays(0.5)), positive="ill")
 
 
 def corrupted() -> Predictions:

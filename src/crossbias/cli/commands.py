@@ -12,6 +12,7 @@ from crossbias.cli import datasets, listing, options
 from crossbias.cli.auditing import audit
 from crossbias.cli.printing import print_details, print_metrics, say
 from crossbias.cli.results import compare, report
+from crossbias.cli.sample_size import verify
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
 from crossbias.progress import shown_progress
@@ -19,7 +20,7 @@ from crossbias.runs.files import write_json
 from crossbias.train.environment import package_version
 from crossbias.trained_run import load_run
 
-ORDER = ("demo", "data", "audit", "train", "evaluate", "compare", "report", "list")
+ORDER = ("demo", "data", "audit", "train", "evaluate", "compare", "report", "verify", "list")
 
 
 class _InOrder(TyperGroup):
@@ -41,6 +42,7 @@ app.add_typer(datasets.app, name="data")
 app.command()(audit)
 app.command()(compare)
 app.command()(report)
+app.command()(verify)
 
 
 Listed = StrEnum("Listed", ["methods", "data", "networks"])  # what can be listed
@@ -181,6 +183,22 @@ def evaluate(
     bias: options.Bias = None,
     set_: options.DataSettings = None,
     root: options.Root = None,
+    positive: options.PositiveClass = None,
+    prevalence: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the positive class where the model will be used, for PPV and NPV.",
+            show_default="that of the samples",
+        ),
+    ] = None,
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            help="Probability from which a sample is called positive, such as .3, or the rule "
+            "'sensitivity>=.9', which chooses it on the validation split of the run.",
+            show_default="the most probable class",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -192,15 +210,22 @@ def evaluate(
 
     Other data is read with the options of the run's data, such as the image size, unless you set
     them. Classes and bias values are matched by name. The training data is not needed. Other data
-    without splits is judged whole. Prints accuracies, calibration and gaps between groups.
+    without splits is judged whole. Prints accuracies, calibration and gaps between groups. With
+    --positive it also prints sensitivity, specificity, PPV, NPV, AUC, Brier score and calibration
+    slope, over all samples and for each bias value.
     """
     from crossbias.judging import judge
 
     if output is not None and output.suffix.lower() != ".json":
         raise CrossbiasError(f"--output writes JSON, got {output}; name a file that ends in .json")
     chosen = options.given(name=data, labels=labels, target=target, bias=bias, root=root)
+    trained = load_run(run)
     found = judge(
-        load_run(run), chosen | options.data_settings(set_), split, progress=shown_progress()
+        trained,
+        chosen | options.data_settings(set_),
+        split,
+        positive=trained.positive(positive, prevalence=prevalence, threshold=threshold),
+        progress=shown_progress(),
     )
     print_metrics("split", found)
     print_details(found)

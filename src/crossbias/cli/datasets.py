@@ -80,9 +80,9 @@ def check(
 ) -> None:
     """Check every sample of a data set.
 
-    Reads every file, looks for copies in several splits, doubtful labels and dark images, and
-    compares counts with published ones. Prints errors and warnings. The exit code is 1 if there
-    are errors.
+    Reads every file, looks for copies in several splits, doubtful labels, labels that are missing
+    by class, and dark images, and compares counts with published ones. Prints errors and warnings.
+    The exit code is 1 if there are errors.
     """
     from crossbias.data.inspect.checking import check_source
 

@@ -34,6 +34,13 @@ Root = Annotated[
     Path | None,
     typer.Option(help="Folder that holds the data sets.", show_default="$CROSSBIAS_DATA"),
 ]
+PositiveClass = Annotated[
+    str | None,
+    typer.Option(
+        "--positive",
+        help="Class to be found, such as a disease: sensitivity, specificity and AUC are about it.",
+    ),
+]
 DataSettings = Annotated[
     list[str] | None,
     typer.Option(

@@ -7,7 +7,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from crossbias.formatting import DASH, percent, percent_range, percent_with_range
-from crossbias.verify import Estimate, Metrics, mean_over_corrupted_splits, rates_by_source
+from crossbias.verify import (
+    Estimate,
+    Metrics,
+    Positive,
+    mean_over_corrupted_splits,
+    rates_by_source,
+)
 
 _WIDTH = 120
 _DETAILS = ("class average", "calibration error", "parity gap", "equalized-odds gap")
@@ -49,9 +55,8 @@ def print_metrics(what: str, rows: Mapping[str, Metrics]) -> None:
     table = make_table(what, *_COLUMNS, title="accuracy in % [95% interval]")
     for name, metrics in rows.items():
         for label, each in _with_attributes(name, metrics).items():
-            worst = each.worst_group and each.worst_group.accuracy
-            accuracies = (each.overall, each.aligned, each.conflicting, each.unbiased, worst)
-            table.add_row(escape(label), *map(_cell, accuracies))
+            accuracies = (each.overall, each.aligned, each.conflicting, each.unbiased)
+            table.add_row(escape(label), *map(_cell, accuracies), _worst_cell(each))
     print_table(table)
     for name, metrics in rows.items():
         if metrics.warning:
@@ -63,7 +68,7 @@ def print_metrics(what: str, rows: Mapping[str, Metrics]) -> None:
 
 
 def print_details(rows: Mapping[str, Metrics]) -> None:
-    """Print class average, calibration and gaps of each split, and rates of two classes."""
+    """Print class average, calibration and gaps of each split, and rates of classes."""
     table = make_table("split", *_DETAILS, title="\nin % [95% interval]")
     for name, metrics in rows.items():
         for label, each in _with_attributes(name, metrics).items():
@@ -71,25 +76,90 @@ def print_details(rows: Mapping[str, Metrics]) -> None:
             cells = (each.class_averaged, each.calibration, *gaps)
             table.add_row(escape(label), *map(_cell, cells))
     print_table(table)
-    if all(len(metrics.classes) == 2 for metrics in rows.values()):
-        _print_rates(rows)
+    if all(metrics.detection for metrics in rows.values()):
+        _print_detection(rows)
+    elif all(len(metrics.classes) == 2 for metrics in rows.values()):
+        _print_recalls(rows)
+    say("Intervals are over test samples: they are about this trained model, not about its method.")
 
 
-def _print_rates(rows: Mapping[str, Metrics]) -> None:
-    """Print the rates of each bias value; the second of the two classes is the positive one."""
-    names = ("true positive", "true negative", "balanced accuracy")
-    table = make_table("split", "bias", *names, title="\nrates in % [95% interval]")
+def _print_recalls(rows: Mapping[str, Metrics]) -> None:
+    """Print the recall of both classes for each bias value; no class is called positive."""
+    first = next(iter(rows.values()))
+    names = [f"recall of {name}" for name in first.classes]
+    title = "\nrecall of each class for each bias value, in % [95% interval]"
+    table = make_table("split", "bias", *names, "balanced accuracy", title=title)
     for name, metrics in rows.items():
-        for rates in rates_by_source(metrics.cells):
+        for rates in rates_by_source(metrics.cells, positive=first.classes[0]):
             table.add_row(escape(name), escape(rates.source), *map(_cell, rates[1:]))
     if table.row_count:
         print_table(table)
+
+
+def _print_detection(rows: Mapping[str, Metrics]) -> None:
+    """Print how well the positive class is found, over all samples and for each bias value."""
+    found = [
+        (label, part, rates)
+        for name, metrics in rows.items()
+        for label, each in _with_attributes(name, metrics).items()
+        if each.detection
+        for part, rates in {"all": each.detection.overall, **each.detection.by_bias}.items()
+        if part != "all" or label == name
+    ]
+    positive = next(each.detection.positive for each in rows.values() if each.detection)
+    rate_names = (f"sensitivity for {positive.name}", "specificity", "prevalence", "PPV", "NPV")
+    table = make_table("split", "samples", *rate_names, title="\nrates in % [95% interval]")
+    others = make_table(
+        *("split", "samples", f"AUC for {positive.name}", "Brier score"),
+        *("calibration slope", "calibration intercept"),
+        title="\nranking and probabilities [95% interval]",
+    )
+    for label, part, rates in found:
+        start = (escape(label), escape(part))
+        share = percent(rates.prevalence).rstrip("%")
+        predictive = map(_cell, (rates.ppv, rates.npv))
+        table.add_row(*start, *map(_cell, rates[1:3]), share, *predictive)
+        others.add_row(*start, *map(_number, rates[5:]))
+    print_table(table)
+    print_table(others)
+    for line in about_detection(positive):
+        say(line)
+
+
+def about_detection(positive: Positive) -> list[str]:
+    """How the answers were made, and for which population PPV and NPV hold."""
+    threshold = positive.threshold
+    called = (
+        f"A sample is called {positive.name} if that is its most probable class."
+        if threshold is None
+        else f"A sample is called {positive.name} from a probability of {threshold.value:.4g} "
+        f"({threshold.origin}); all accuracies above follow it."
+    )
+    population = (
+        f"PPV and NPV hold where {positive.name} is as frequent as in the samples of the row; "
+        f"--prevalence gives another share."
+        if positive.prevalence is None
+        else f"PPV and NPV hold where {percent(positive.prevalence)} are {positive.name}."
+    )
+    return [called, population]
 
 
 def _with_attributes(name: str, metrics: Metrics) -> dict[str, Metrics]:
     """The metrics by the bias, then those by every other attribute."""
     others = {f"{name}, by {attribute}": each for attribute, each in metrics.attributes.items()}
     return {name: metrics, **others}
+
+
+def _worst_cell(metrics: Metrics) -> str:
+    """The lowest accuracy of a group, and of how many."""
+    shown = _cell(metrics.worst_group and metrics.worst_group.accuracy)
+    return shown if shown == DASH else f"{shown}, {metrics.worst_of}"
+
+
+def _number(estimate: Estimate | None) -> str:
+    if estimate is None or not estimate.n:
+        return DASH
+    return escape(f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]")
 
 
 def _cell(estimate: Estimate | None) -> str:

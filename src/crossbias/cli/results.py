@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from crossbias.cli import options
 from crossbias.cli.printing import make_table, print_table, say
 from crossbias.errors import CrossbiasError
 from crossbias.runs import FORMATS, Comparison, grids_of, legend
@@ -41,6 +42,7 @@ def compare(
     split: Annotated[
         str | None, typer.Option(help="Split to compare on.", show_default="test")
     ] = None,
+    positive: options.PositiveClass = None,
     format: Annotated[
         TableFormat | None,
         typer.Option(help="Format of the table.", show_default="by the ending of --output"),
@@ -55,11 +57,14 @@ def compare(
     """Compare finished runs in a table.
 
     Runs that differ only in the training seed share a row. A second table shows the gain of each
-    row over plain training. Prints both tables, or writes them to --output.
+    row over plain training, with intervals that are corrected for the number of rows. Prints both
+    tables, or writes them to --output.
     """
     # The shell expands runs/* to files too, such as a report beside the runs.
     folders = [path for path in runs if not path.is_file()]
-    comparison = compared(folders, metrics=metric, attribute=attribute, split=split)
+    comparison = compared(
+        folders, metrics=metric, attribute=attribute, split=split, positive=positive
+    )
     ending = "" if output is None else output.suffix.lower()
     chosen = format or _SUFFIXES.get(ending, TableFormat.text)
     if chosen is TableFormat.text and output is not None:
@@ -100,6 +105,7 @@ def report(
     audit: Annotated[
         Path | None, typer.Option(help="Folder of an audit of the same data, to include.")
     ] = None,
+    positive: options.PositiveClass = None,
     title: Annotated[
         str | None, typer.Option(help="Title.", show_default="Bias report: name of the data")
     ] = None,
@@ -113,7 +119,7 @@ def report(
 
     output = output or Path(f"report.{format or PageFormat.html}")
     chosen: Any = None if format is None else format.value  # a member's value is just a str
-    written = write_report(runs, output, format=chosen, audit=audit, title=title)
+    written = write_report(runs, output, format=chosen, audit=audit, positive=positive, title=title)
     say(f"wrote {written.path}")
 
 

@@ -24,6 +24,7 @@ def render(comparison: Comparison, audit: AuditFindings | None, title: str) -> s
         "differences": differences(comparison.runs),
         "notes": comparison.notes,
         "baseline": comparison.baseline.label,
+        "comparisons": len(comparison.gains),  # for which gains and p are corrected
         "rows": [_row(comparison, row) for row in comparison.rows],
         "runs": [
             {

@@ -16,7 +16,7 @@ from crossbias.report import tables
 from crossbias.report.audit_section import AuditFindings
 from crossbias.report.summary import selection, summary, supervision
 from crossbias.runs.compare import Comparison
-from crossbias.runs.grids import grids_of, legend
+from crossbias.runs.grids import gain_grids, legend
 from crossbias.runs.rows import Number, Row
 
 
@@ -75,7 +75,7 @@ def _accuracy(number: Number) -> str:
 def _gains(comparison: Comparison) -> list[str]:
     return [
         part
-        for grid in grids_of(comparison)[1:]
+        for grid in gain_grids(comparison)
         for part in (f"## {markdown(grid.title)}", table(grid.header, grid.rows))
     ]
 

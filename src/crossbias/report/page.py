@@ -13,7 +13,7 @@ from crossbias.report.summary import summary
 from crossbias.report.templates import render_template
 from crossbias.report.training_data import names_alignment
 from crossbias.runs.compare import Comparison
-from crossbias.runs.grids import about_gains, about_rows, grids_of
+from crossbias.runs.grids import about_gains, about_rows, gain_grids
 
 
 def render(comparison: Comparison, audit: AuditFindings | None, title: str) -> str:
@@ -42,7 +42,7 @@ def _tables(comparison: Comparison) -> dict[str, Any]:
     groups = comparison.runs[0].test.groups
     return {
         "attributes": tables.attribute_tables(comparison),
-        "all_gains": grids_of(comparison)[1:],
+        "all_gains": gain_grids(comparison),
         "gains": tables.main_gains(comparison),
         "groups": tables.group_rows(comparison.rows),
         "measures": tables.measure_table(comparison),

@@ -68,11 +68,11 @@ class Standing(NamedTuple):
     def interval(self) -> str:
         """The limits of the score, and over how many seeds it is a mean."""
         mean = f"mean of {len(self.row.runs)} seeds, " if self.row.runs[1:] else ""
-        return f"{mean}95% interval {percent(self.score.low)} to {percent(self.score.high)}"
+        return mean + _interval(self.score)
 
 
 def summary(comparison: Comparison) -> list[Markup]:
-    """Three paragraphs: what is predicted, what plain training does, and what does best."""
+    """Three paragraphs: what is predicted, what plain training does, and which method is best."""
     first = comparison.runs[0]
     metric = main_metric(first)
     known = metric == "conflicting"
@@ -84,7 +84,8 @@ def summary(comparison: Comparison) -> list[Markup]:
     else:
         told = _overall_sentence(plain, _missing(first))
     best = _best_sentence(comparison, plain, metric, where)
-    return [_task_sentences(first), told, best + _worse_sentence(comparison, plain, metric)]
+    worse = _worse_sentence(comparison, plain, metric, where)
+    return [_task_sentences(first), told, best + worse]
 
 
 def _task_sentences(run: FinishedRun) -> Markup:
@@ -156,22 +157,22 @@ def _shortcut_sentence(plain: Standing | None, bias: str) -> Markup:
     gap = gap_of(plain.row)
     shortcut = bool(gap.n) and gap.low > 0
     sentence = Markup(
-        "Plain training {}: it is right on {} of the test samples whose {} matches their class, "
-        "{} {} of those where the two conflict."
+        "{} {} where the shortcut misleads: it is right on {} of the test samples whose {} matches "
+        "their class, {} {} of those where the two conflict."
     ).format(
-        "takes the shortcut" if shortcut else "shows no clear shortcut",
+        "Plain training" if plain.row.runs[1:] else "In this one run, plain training",
+        "is clearly worse" if shortcut else "is not clearly worse",
         _mean(plain.row, aligned),
         bias,
         "but on only" if shortcut else "and on",
         _strong(plain.score),
     )
-    unclear = (
-        f" Within a class, the difference is {_points(gap)}, which may be chance."
-        if gap.n
-        else " No class has samples of both kinds, so the difference may be one between classes."
-    )
+    within = " No class has samples of both kinds, so the difference may be one between classes."
+    if gap.n:
+        chance = "" if shortcut else ", which may be chance"
+        within = f" Within a class, the difference is {_points(gap)}{chance}."
     differs = aligned.value > plain.score.value
-    return sentence + (unclear if differs and not shortcut else "") + _worst_sentence(plain.row)
+    return sentence + (within if differs or shortcut else "") + _worst_sentence(plain.row)
 
 
 def _worst_sentence(row: Row) -> Markup:
@@ -181,7 +182,9 @@ def _worst_sentence(row: Row) -> Markup:
         return Markup("")
     group = worst_group_name(row)
     named = Markup(" ({})").format(group) if group else ""
-    return Markup(" In its worst group{}, it is right on {}.").format(named, _strong(worst))
+    return Markup(" In the {}{}, it is right on {} ({}).").format(
+        row.metrics[0].worst_of, named, _strong(worst), _interval(worst)
+    )
 
 
 def _missing(run: FinishedRun) -> Markup:
@@ -214,11 +217,11 @@ def _best_sentence(
     parts = (best.row.label, best.knowledge, percent(best.score.value), best.interval)
     if plain is not None and best.score.value <= plain.score.value:
         return Markup(
-            "No method does better {} than plain training: the best, {}, which {}, is right on "
-            "<strong>{}</strong> ({})."
+            "No method is more accurate {} than plain training: the best, {}, which {}, is right "
+            "on <strong>{}</strong> ({})."
         ).format(where, *parts)
     sentence = Markup(
-        "<strong>{}</strong>, which {}, does best {}, with <strong>{}</strong> ({})."
+        "<strong>{}</strong>, which {}, has the highest accuracy {}, <strong>{}</strong> ({})."
     ).format(*parts[:2], where, *parts[2:])
     gain = "" if plain is None else _gain_sentence(comparison, plain, best, metric)
     worst = _worst_sentence(best.row)
@@ -233,11 +236,11 @@ def _gain_sentence(comparison: Comparison, plain: Standing, best: Standing, metr
     if gain.low <= 0:
         return (
             f" That is not clearly more than {against}: on the same samples, the gain is "
-            f"{_points(gain)}."
+            f"{_points(gain, comparison.correction)}."
         )
     several_seeds = bool(plain.row.runs[1:] and best.row.runs[1:])  # of both, see paired_difference
     start = "That is" if several_seeds else "For these trained models, that is"
-    return f" {start} clearly more than {against}: {_points(gain)}."
+    return f" {start} clearly more than {against}: {_points(gain, comparison.correction)}."
 
 
 def _without_labels(
@@ -252,26 +255,41 @@ def _without_labels(
     if not best.labeled or not unlabeled:
         return Markup("")
     second = max(unlabeled, key=lambda standing: standing.score.value)
-    gain = "" if plain is None else _points(comparison.gains[second.row.label][metric])
-    over = f", a gain of {gain}" if gain else ""
-    return Markup(" Without bias labels, <strong>{}</strong> does best, with {}{}.").format(
+    over = ""
+    if plain is not None:
+        gain = comparison.gains[second.row.label][metric]
+        over = f", a gain of {_points(gain, comparison.correction)}"
+    return Markup(" <strong>{}</strong> has the highest without bias labels, {}{}.").format(
         second.row.label, _mean(second.row, second.score), over
     )
 
 
-def _worse_sentence(comparison: Comparison, plain: Standing | None, metric: str) -> Markup:
+def _worse_sentence(
+    comparison: Comparison, plain: Standing | None, metric: str, where: str
+) -> Markup:
     """The methods that clearly lose against plain training, by the paired gain."""
-    gains = {} if plain is None else comparison.gains
-    worse = [name for name, gain in gains.items() if metric in gain and gain[metric].high < 0]
-    if not worse:
+    lost = [
+        label
+        for label, gains in comparison.gains.items()
+        if metric in gains and gains[metric].high < 0
+    ]
+    worse = [row for row in comparison.rows if row.label in lost]
+    if plain is None or not worse:
         return Markup("")
-    return Markup(" Clearly worse than plain training: {}.").format(", ".join(worse))
+    several_seeds = all(row.runs[1:] for row in (plain.row, *worse))
+    start = "Clearly" if several_seeds else "For these trained models, clearly"
+    names = ", ".join(row.label for row in worse)
+    return Markup(" {} worse than plain training {}: {}.").format(start, where, names)
 
 
-def _points(gain: Estimate) -> str:
+def _points(gain: Estimate, correction: str = "") -> str:
     value, low, high, _ = gain
-    limits = f"95% interval {100 * low:+.1f} to {100 * high:+.1f}"
+    limits = f"95% interval {100 * low:+.1f} to {100 * high:+.1f}{correction}"
     return f"{100 * value:+.1f} points ({limits})"
+
+
+def _interval(number: Number) -> str:
+    return f"95% interval {percent(number.low)} to {percent(number.high)}"
 
 
 def _mean(row: Row, number: Number) -> Markup:

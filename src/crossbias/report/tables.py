@@ -5,7 +5,17 @@ from typing import Final, NamedTuple
 
 from crossbias.report.training_data import main_metric
 from crossbias.runs.compare import Comparison
-from crossbias.runs.rows import METRICS, USUAL_METRICS, Number, Row, over_runs, rows_of
+from crossbias.runs.rows import (
+    METRICS,
+    OF_POSITIVE,
+    USUAL_METRICS,
+    Number,
+    Row,
+    metric_title,
+    over_runs,
+    rows_of,
+    value_of,
+)
 from crossbias.verify import Estimate
 
 SHOWN_METRICS: Final = ("conflicting", "worst_group", "aligned", "overall", "unbiased")
@@ -68,7 +78,7 @@ def main_gains(comparison: Comparison) -> Gains | None:
 
 def measure_table(comparison: Comparison) -> list[MetricColumn]:
     """A column for each other metric; none stands out, because low may be good."""
-    names = [name for name in METRICS if name not in USUAL_METRICS]
+    names = [name for name in METRICS | OF_POSITIVE if name not in USUAL_METRICS]
     return _columns(rows_of(comparison.runs, names), names, mark_best=False)
 
 
@@ -110,7 +120,7 @@ def group_rows(rows: Sequence[Row]) -> list[GroupRow]:
 
 def _columns(rows: Sequence[Row], names: Sequence[str], *, mark_best: bool) -> list[MetricColumn]:
     """The columns of the metrics that the first run has, be it without samples."""
-    known = [name for name in names if METRICS[name](rows[0].metrics[0]) is not None]
+    known = [name for name in names if value_of(name, rows[0].metrics[0]) is not None]
     return [_column(rows, name, mark_best=mark_best) for name in known]
 
 
@@ -126,7 +136,8 @@ def _column(rows: Sequence[Row], name: str, *, mark_best: bool) -> MetricColumn:
         )
         for row, number in zip(rows, numbers, strict=True)
     ]
-    title = name.replace("_", " ").capitalize()
+    title = metric_title(name, rows[0].metrics[0])
+    title = title[0].upper() + title[1:]
     return MetricColumn(title, sizes.pop() if len(sizes) == 1 else None, cells)
 
 

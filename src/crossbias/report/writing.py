@@ -53,6 +53,7 @@ def report(
     *,
     format: Format | None = None,
     audit: str | Path | None = None,
+    positive: str | None = None,
     title: str | None = None,
 ) -> Report:
     """Write one file that compares finished runs; it needs no network and no other file.
@@ -64,6 +65,7 @@ def report(
             its tables as Markdown; ``json``, its numbers for other programs. If left out, the
             ending of ``output`` decides; a page where it names none of these.
         audit: The folder of an audit of the same data, whose findings are shown too.
+        positive: The class to be found: adds its sensitivity, specificity and AUC.
         title: The report's title; "Bias report" and the name of the data if left out.
 
     Raises:
@@ -77,7 +79,7 @@ def report(
         raise CrossbiasError(f"a report is one of {', '.join(FORMATS)}, got {chosen!r}")
     if chosen == "pdf":
         find_browser()  # refuse before the work, not after it
-    comparison = compare(runs)
+    comparison = compare(runs, positive=positive)
     found = None if audit is None else read_audit(Path(audit))
     if found is not None:
         check_same_data(found, comparison.runs[0])

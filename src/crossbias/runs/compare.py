@@ -15,11 +15,9 @@ from crossbias.runs.rows import Row, checked_metrics, rows_of
 from crossbias.verify import WEIGHTS, Estimate, McNemar
 from crossbias.verify.accuracies import OF_SAMPLES, Strata, stratified
 from crossbias.verify.between_runs import check_same_samples, mcnemar, paired_difference
+from crossbias.verify.multiplicity import holm, simultaneous
 
 Folders = str | Path | Sequence[str | Path]  # one run folder or several
-
-
-_CLEAR = 0.05  # p-value below which a gain is taken for one
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -27,14 +25,16 @@ class Comparison:
     """Runs of the same data, side by side.
 
     Args:
-        metrics: The numbers compared, keys of ``METRICS``.
+        metrics: The numbers compared, keys of ``METRICS`` or ``OF_POSITIVE``.
         runs: The runs, in the order in which they were named.
         rows: One for each method and configuration, over its seeds.
         baseline: The row that the others are compared with: plain training, or else the first.
         gains: For each other row, how much higher each accuracy is than the baseline's on the
             same test samples. With several seeds of both, the interval is about the methods; with
-            one seed of either, about these trained models.
-        tests: For each other row, McNemar's test where both rows are a single run.
+            one seed of either, about these trained models. The intervals of a metric hold for all
+            rows together with 95% confidence.
+        tests: For each other row, McNemar's test where both rows are a single run; p is corrected
+            for the number of rows by Holm's method.
         attribute: The attribute that tells aligned from conflicting; None without one.
         notes: What to know before reading the numbers.
     """
@@ -72,6 +72,11 @@ class Comparison:
         return tuple(names[run.path] for run in self.runs)
 
     @property
+    def correction(self) -> str:
+        """What was done to the intervals of gains, after a comma; empty for one comparison."""
+        return f", corrected for {len(self.gains)} comparisons" if len(self.gains) > 1 else ""
+
+    @property
     def health(self) -> list[str]:
         """What went wrong in the trainings: one line for each text, with the rows it is about."""
         rows: dict[str, list[str]] = {}
@@ -89,7 +94,9 @@ class Comparison:
         """What to type to do all of it again: each training once, and then the report."""
         trained = [str(run.config["command"]) for run in self.runs if run.config.get("command")]
         folders = " ".join(shlex.quote(str(run.path)) for run in self.runs)
-        return [*dict.fromkeys(trained), f"crossbias report {folders} -o report.html"]
+        detection = self.runs[0].test.detection
+        named = f" --positive {shlex.quote(detection.positive.name)}" if detection else ""
+        return [*dict.fromkeys(trained), f"crossbias report {folders}{named} -o report.html"]
 
     def _repr_html_(self) -> str:
         """The tables and the legend, for a notebook."""
@@ -104,6 +111,7 @@ def compare(
     metrics: Sequence[str] | None = None,
     attribute: str | None = None,
     split: str | None = None,
+    positive: str | None = None,
 ) -> Comparison:
     """Compare finished runs of the same data.
 
@@ -113,13 +121,16 @@ def compare(
             out.
         attribute: Judge by another attribute than the runs' own bias.
         split: Judge on another split than the usual one, which is ``test``.
+        positive: The class to be found: adds its sensitivity, specificity and AUC.
 
     Raises:
         CrossbiasError: A folder is not a finished run, a file is missing or damaged, the runs
             were judged on different data, or one training is named twice.
     """
-    names = checked_metrics(metrics)
+    names = checked_metrics(metrics, positive)
     read = read_runs(runs, split=split)
+    if positive is not None:
+        read = [run.finding(positive) for run in read]
     for run in read:
         check_same_samples(read[0].judged, run.judged)
     rows = rows_of(read, names, attribute)
@@ -131,8 +142,9 @@ def compare(
     cell = judged.target * width + judged.attribute(judged_by).remainder(width)
     weights = {name: WEIGHTS[name](cells) for name in names if name in WEIGHTS}
     strata = {name: stratified(name, cell, each) for name, each in weights.items()}
-    gains = {row.label: _gains(baseline, row, strata) for row in others}
-    tests = {row.label: _tests(baseline, row, strata) for row in others}
+    confidence = simultaneous(0.95, len(others))
+    gains = {row.label: _gains(baseline, row, strata, confidence) for row in others}
+    tests = _corrected({row.label: _tests(baseline, row, strata) for row in others})
     return Comparison(
         metrics=names,
         runs=tuple(read),
@@ -141,7 +153,7 @@ def compare(
         gains=gains,
         tests=tests,
         attribute=judged_by,
-        notes=(*_notes(rows), *_advice(baseline, gains, tests)),
+        notes=(*_notes(rows), *_advice(baseline, gains)),
     )
 
 
@@ -202,11 +214,15 @@ def differences(runs: Sequence[FinishedRun]) -> list[str]:
     return [name for name, fact in facts.items() if any(fact(run) != fact(runs[0]) for run in runs)]
 
 
-def _gains(baseline: Row, row: Row, strata: Mapping[str, Strata]) -> dict[str, Estimate]:
+def _gains(
+    baseline: Row, row: Row, strata: Mapping[str, Strata], confidence: float
+) -> dict[str, Estimate]:
     """The difference of each metric that is a weighted mean of parts."""
     first, second = right_answers(baseline), right_answers(row)
     found = {
-        name: paired_difference(first, second, cell=each.part, weights=each.weights)
+        name: paired_difference(
+            first, second, cell=each.part, weights=each.weights, confidence=confidence
+        )
         for name, each in strata.items()
     }
     return {name: gain for name, gain in found.items() if gain.n}
@@ -219,6 +235,16 @@ def _tests(baseline: Row, row: Row, strata: Mapping[str, Strata]) -> dict[str, M
     first, second = right_answers(baseline)[0], right_answers(row)[0]
     counted = {name: strata[name].part > 0 for name in OF_SAMPLES if name in strata}
     return {n: mcnemar(first[rows], second[rows]) for n, rows in counted.items() if rows.any()}
+
+
+def _corrected(tests: Mapping[str, Mapping[str, McNemar]]) -> dict[str, dict[str, McNemar]]:
+    """The tests with p corrected over the rows, metric by metric."""
+    found: dict[str, dict[str, McNemar]] = {label: {} for label in tests}
+    for name in {name: None for each in tests.values() for name in each}:
+        labels = [label for label in tests if name in tests[label]]
+        for label, p in zip(labels, holm([tests[label][name].p for label in labels]), strict=True):
+            found[label][name] = tests[label][name]._replace(p=p)
+    return found
 
 
 def right_answers(row: Row) -> Tensor:
@@ -246,23 +272,16 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-def _advice(
-    baseline: Row,
-    gains: Mapping[str, Mapping[str, Estimate]],
-    tests: Mapping[str, Mapping[str, McNemar]],
-) -> list[str]:
+def _advice(baseline: Row, gains: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
     """Where to read on if no method is clearly better than plain training."""
-    compared = False
-    for label, found in gains.items():
-        name = "conflicting" if "conflicting" in found else "overall"
-        if name in found:
-            compared = True
-            test = tests[label].get(name)  # the interval of a few samples may be too short
-            if found[name].low > 0 and (test is None or test.p < _CLEAR):
-                return []
-    if baseline.runs[0].method != "erm" or not compared:
+    aligned = any(map(any, baseline.metrics[0].aligned_groups))
+    name, where = ("overall", "over all samples")
+    if aligned and any("conflicting" in found for found in gains.values()):
+        name, where = ("conflicting", "on conflicting samples")
+    compared = [found[name] for found in gains.values() if name in found]
+    if baseline.runs[0].method != "erm" or not compared or any(each.low > 0 for each in compared):
         return []
     return [
-        "No method is clearly better than plain training. What to try next: "
-        "docs/it-did-not-help.md of crossbias."
+        f"No method is clearly better than plain training {where}. What to try next: "
+        f"docs/it-did-not-help.md of crossbias."
     ]

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from crossbias.formatting import DASH, p_value, percent_with_range, plus_minus
 from crossbias.runs.compare import Comparison
-from crossbias.runs.rows import Number, Row
+from crossbias.runs.rows import OF_POSITIVE, Number, Row, metric_title
 from crossbias.verify import Estimate, McNemar
+from crossbias.verify.multiplicity import simultaneous
 
 
 class Grid(NamedTuple):
@@ -18,27 +19,39 @@ class Grid(NamedTuple):
 
 
 def grids_of(comparison: Comparison) -> list[Grid]:
-    """The table of accuracies and, where there is more than one row, the table of gains."""
+    """The table of accuracies, that of a positive class, and that of gains, where there are any."""
     by = f", by {comparison.attribute}" if comparison.attribute else ""
-    main = Grid(
-        f"{comparison.data}, split {comparison.split}{by}: % [95% interval]",
-        ("method", "supervision", "selection", "seeds", *map(_title, comparison.metrics)),
-        [_main_row(row, comparison) for row in comparison.rows],
-    )
+    where = f"{comparison.data}, split {comparison.split}"
+    usual = [name for name in comparison.metrics if name not in OF_POSITIVE]
+    found = [name for name in comparison.metrics if name in OF_POSITIVE]
+    grids = [_main_grid(f"{where}{by}: % [95% interval]", comparison, usual)] if usual else []
+    if found:
+        grids.append(_main_grid(f"{where}: % [95% interval]", comparison, found))
+    return grids + gain_grids(comparison)
+
+
+def gain_grids(comparison: Comparison) -> list[Grid]:
+    """The table of gains; none where there is only one row."""
     gains = comparison.gains
     # Not every metric has a gain: the worst groups of two models are different samples.
     names = [name for name in comparison.metrics if any(name in each for each in gains.values())]
     if not names:
-        return [main]
-    title = f"Gain over {comparison.baseline.label} on the same samples: % points [95% interval]"
+        return []
+    title = (
+        f"Gain over {comparison.baseline.label} on the same samples: % points "
+        f"[95% interval{comparison.correction}]"
+    )
     others = [row for row in comparison.rows if row is not comparison.baseline]
     rows = [_gain_row(row, comparison, names) for row in others]
-    return [main, Grid(title, ("method", *map(_title, names)), rows)]
+    return [Grid(title, ("method", *_titles(names, comparison)), rows)]
 
 
 def legend(comparison: Comparison) -> list[str]:
     """How to read the grids, what to know before reading them, and what went wrong."""
     about = [*about_rows(comparison), *about_gains(comparison), *comparison.notes]
+    if detection := comparison.baseline.metrics[0].detection:
+        name = detection.positive.name
+        about.insert(0, f"A sample is called {name} if that is its most probable class.")
     return [*about, *comparison.health]
 
 
@@ -72,25 +85,35 @@ def about_gains(comparison: Comparison) -> list[str]:
                 "With one seed of a row or of the baseline, a gain is about these two trained "
                 "models, not about the methods: another training may end elsewhere."
             )
+        if others[1:]:
+            confidence = 100 * simultaneous(0.95, len(others))
+            parts.append(
+                f"{len(others)} rows are compared with {baseline.label}. In each column, the "
+                f"intervals of all gains hold together with 95% confidence, each by itself with "
+                f"{confidence:.1f}% (Bonferroni)."
+            )
     if any(comparison.tests.values()):
-        parts.append(
-            "p is from McNemar's exact test and is not corrected for the number of comparisons."
-        )
+        corrected = ", corrected by Holm's method" if comparison.rows[2:] else ""
+        parts.append(f"p is from McNemar's exact test{corrected}.")
     return parts
 
 
-def _main_row(row: Row, comparison: Comparison) -> tuple[str, ...]:
-    numbers = [_percent(row.numbers[name]) for name in comparison.metrics]
-    return (row.label, row.supervision, row.selection, str(len(row.runs)), *numbers)
+def _main_grid(title: str, comparison: Comparison, names: Sequence[str]) -> Grid:
+    facts = [(row.label, row.supervision, row.selection, str(len(row.runs)))
+             for row in comparison.rows]  # fmt: skip
+    numbers = [[_percent(row.numbers[name]) for name in names] for row in comparison.rows]
+    header = ("method", "supervision", "selection", "seeds", *_titles(names, comparison))
+    rows = [(*fact, *shown) for fact, shown in zip(facts, numbers, strict=True)]
+    return Grid(title, header, rows)
+
+
+def _titles(names: Sequence[str], comparison: Comparison) -> list[str]:
+    return [metric_title(name, comparison.baseline.metrics[0]) for name in names]
 
 
 def _gain_row(row: Row, comparison: Comparison, names: Sequence[str]) -> tuple[str, ...]:
     gains, tests = comparison.gains[row.label], comparison.tests[row.label]
     return (row.label, *(_gain(gains.get(name), tests.get(name)) for name in names))
-
-
-def _title(metric: str) -> str:
-    return metric.replace("_", " ")
 
 
 def _percent(number: Number | None) -> str:

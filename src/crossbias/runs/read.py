@@ -15,7 +15,8 @@ from crossbias.runs.folder import RunFolder, check_finished
 from crossbias.runs.health import Symptom, load_health
 from crossbias.runs.stored import TrainingLabels, Views, load_labels, load_predictions, load_views
 from crossbias.types import UNKNOWN
-from crossbias.verify import Metrics, Predictions, judged_split
+from crossbias.verify import Metrics, Positive, Predictions, judged_split
+from crossbias.verify.detection import detect
 
 
 class Epoch(NamedTuple):
@@ -109,6 +110,25 @@ class FinishedRun:
         if split not in self.metrics:
             raise unknown(f"{self.path} has no split", split, self.metrics, "it was judged on")
         return replace(self, chosen_split=split)
+
+    def finding(self, positive: str) -> "FinishedRun":
+        """The same run, with the rates of a positive class on the split it is judged on."""
+        answers, wanted = self.judged, Positive(positive)
+
+        def of(metrics: Metrics, attribute: str | None) -> Metrics:
+            found = detect(
+                answers.target, answers.attribute(attribute), answers.answers,
+                answers.probabilities, positive=wanted, classes=metrics.classes,
+                values=metrics.biases,
+            )  # fmt: skip
+            return replace(metrics, detection=found)
+
+        others = {
+            name: of(part, name) if name in answers.attributes else part
+            for name, part in self.test.attributes.items()
+        }
+        test = replace(of(self.test, self.bias), attributes=others)
+        return replace(self, metrics={**self.metrics, self.split: test})
 
     def hash_of(self, split: str) -> str | None:
         """The content hash of a split, if the run recorded it."""

@@ -26,6 +26,13 @@ METRICS: Final[dict[str, Callable[[Metrics], Estimate | None]]] = {
 }
 """The numbers that can be compared, by name; None where a run does not have the number."""
 
+OF_POSITIVE: Final[dict[str, Callable[[Metrics], Estimate | None]]] = {
+    "sensitivity": lambda metrics: metrics.detection and metrics.detection.overall.sensitivity,
+    "specificity": lambda metrics: metrics.detection and metrics.detection.overall.specificity,
+    "auc": lambda metrics: metrics.detection and metrics.detection.overall.auc,
+}
+"""Further numbers where a class is named as the positive one."""
+
 USUAL_METRICS: Final = ("overall", "aligned", "conflicting", "unbiased", "worst_group")
 
 _NOT_A_SETTING: Final = (
@@ -77,12 +84,34 @@ class Row(NamedTuple):
         return sum(epoch.seconds for run in self.runs for epoch in run.log) / len(self.runs)
 
 
-def checked_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
-    """The metrics asked for, after checking that there are such; else the usual ones."""
+def checked_metrics(names: Sequence[str] | None, positive: str | None = None) -> tuple[str, ...]:
+    """The metrics asked for, after checking that there are such; else the usual ones.
+
+    The usual ones include those of a positive class where one is named.
+    """
     for name in names or ():
-        if name not in METRICS:
-            raise unknown("there is no metric", name, METRICS)
-    return tuple(names or USUAL_METRICS)
+        if name in OF_POSITIVE and positive is None:
+            raise CrossbiasError(
+                f"{name} is about one class; name it: --positive CLASS, or positive= in Python"
+            )
+        if name not in METRICS | OF_POSITIVE:
+            raise unknown("there is no metric", name, METRICS | OF_POSITIVE)
+    return tuple(names or (*USUAL_METRICS, *(OF_POSITIVE if positive else ())))
+
+
+def value_of(name: str, metrics: Metrics) -> Estimate | None:
+    """One number of a run by its name; None where the run does not have it."""
+    return (METRICS | OF_POSITIVE)[name](metrics)
+
+
+def metric_title(name: str, metrics: Metrics) -> str:
+    """A metric as the head of a column names it, with its class or the number of groups."""
+    if name == "worst_group" and metrics.worst_group:
+        return metrics.worst_of
+    if name in OF_POSITIVE and metrics.detection:
+        shown = "AUC" if name == "auc" else name
+        return f"{shown} for {metrics.detection.positive.name}"
+    return name.replace("_", " ")
 
 
 def rows_of(
@@ -136,7 +165,7 @@ def _row(
 ) -> Row:
     judged = tuple(_metrics_by(run, attribute) for run in runs)
     numbers = {
-        name: over_runs([METRICS[name](each) for each in judged], lowest=name == "worst_group")
+        name: over_runs([value_of(name, each) for each in judged], lowest=name == "worst_group")
         for name in metrics
     }
     return Row(label, tuple(runs), judged, numbers)

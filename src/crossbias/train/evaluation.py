@@ -17,8 +17,10 @@ from crossbias.networks.network import evaluation
 from crossbias.train.normalization import Normalize, normalization_for
 from crossbias.types import UNKNOWN, Batch, Output
 from crossbias.verify.cells import Alignment
+from crossbias.verify.detection import Positive
 from crossbias.verify.metrics import Metrics
 from crossbias.verify.predictions import Predictions
+from crossbias.verify.thresholds import Labeled
 
 _BATCH = 256
 _PICTURES = 8  # of aligned and as many of conflicting samples
@@ -104,6 +106,10 @@ def evaluate(
     normalize: Normalize | None = None,
     alignment: Tensor | None = None,
     training: BiasedDataset | None = None,
+    positive: str | None = None,
+    prevalence: float | None = None,
+    threshold: float | str | None = None,
+    validation: BiasedDataset | None = None,
 ) -> Metrics:
     """Accuracies of a network on a split, overall and by group, with intervals.
 
@@ -119,15 +125,44 @@ def evaluate(
         training: The training data itself, which tells it for every attribute; classes and values
             of ``data`` are matched with it by name. If both are left out and the data set declares
             no alignment, ``aligned`` and ``conflicting`` are None.
+        positive: The class to be found, such as a disease. ``metrics.detection`` then has its
+            sensitivity, specificity, PPV, NPV, AUC, Brier score and calibration slope.
+        prevalence: Share of the positive class where the network will be used, for PPV and NPV;
+            that of the samples if left out.
+        threshold: Probability from which a sample is called positive, or a rule such as
+            ``"sensitivity>=.9"``, which chooses one on ``validation``; if left out, a sample is
+            called what is most probable. All accuracies follow it.
+        validation: Data on which a rule chooses the threshold; not a test split.
     """
-    tables = None
+    if validation is data:
+        raise CrossbiasError(
+            f"validation is the {data.split} split that is judged; choose a threshold on other data"
+        )
+    data = _prepared(network, data, normalize, training)
+    chosen_on = None
+    if validation is not None:
+        held = predict(network, _prepared(network, validation, normalize, training))
+        chosen_on = Labeled(validation.split, held.probabilities, held.target)
+    wanted = Positive.wanted(
+        positive, data.classes, prevalence=prevalence, threshold=threshold, validation=chosen_on
+    )
+    tables = None if training is None else alignments_of(training)
+    return metrics_of(predict(network, data), data, alignment, tables, wanted)
+
+
+def _prepared(
+    network: nn.Module,
+    data: BiasedDataset,
+    normalize: Normalize | None,
+    training: BiasedDataset | None,
+) -> BiasedDataset:
+    """The data with the classes of the training, normalized as the network expects it."""
     if training is not None:
-        tables = alignments_of(training)
         data = matched(data, training.classes, training.values)
-    if data.inputs.dtype == torch.uint8:
-        mean, std = normalization_for(network, data, normalize)
-        data = replace(data, mean=mean, std=std)
-    return metrics_of(predict(network, data), data, alignment, tables)
+    if data.inputs.dtype != torch.uint8:
+        return data
+    mean, std = normalization_for(network, data, normalize)
+    return replace(data, mean=mean, std=std)
 
 
 def alignments_of(data: BiasedDataset) -> dict[str, Alignment]:
@@ -143,6 +178,7 @@ def metrics_of(
     data: BiasedDataset,
     alignment: Tensor | None = None,
     tables: Mapping[str, Alignment] | None = None,
+    positive: Positive | None = None,
 ) -> Metrics:
     """The metrics of stored predictions on the split they were made for, for every attribute.
 
@@ -161,7 +197,9 @@ def metrics_of(
         values = data.values[bias] if bias else ()
         none = torch.zeros(data.num_classes, 0) > 0 if bias is None else None
         table = tables[bias].of(values) if bias in tables else none
-        return predictions.metrics(bias=bias, alignment=table, classes=data.classes, values=values)
+        return predictions.metrics(
+            bias=bias, alignment=table, classes=data.classes, values=values, positive=positive
+        )
 
     others = {name: of(name) for name in data.attributes if name != data.bias}
     return replace(of(data.bias), attributes=others)

@@ -29,6 +29,7 @@ from crossbias.verify.cells import (
     small_group_warning,
     small_groups,
 )
+from crossbias.verify.detection import Detection, DetectionRates, Positive
 from crossbias.verify.from_arrays import verify
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.intervals import (
@@ -40,6 +41,8 @@ from crossbias.verify.intervals import (
     wilson,
 )
 from crossbias.verify.metrics import Metrics, judged_split
+from crossbias.verify.missing import missing_by_class, missing_warning
+from crossbias.verify.multiplicity import holm, simultaneous
 from crossbias.verify.positives import (
     PredictiveValues,
     Slope,
@@ -47,7 +50,6 @@ from crossbias.verify.positives import (
     brier_score,
     calibration_slope,
     predictive_values,
-    threshold_for,
 )
 from crossbias.verify.predictions import Predictions
 from crossbias.verify.protocols import (
@@ -61,6 +63,7 @@ from crossbias.verify.protocols import (
     rates_by_source,
     texture_unbiased,
 )
+from crossbias.verify.thresholds import Threshold, threshold_for
 
 __all__ = [
     "MIN_SAMPLES",
@@ -68,15 +71,19 @@ __all__ = [
     "WEIGHTS",
     "Alignment",
     "Cells",
+    "Detection",
+    "DetectionRates",
     "Estimate",
     "Group",
     "McNemar",
     "Metrics",
+    "Positive",
     "Predictions",
     "PredictiveValues",
     "Rates",
     "Slope",
     "Spread",
+    "Threshold",
     "aligned",
     "auc",
     "biased",
@@ -91,6 +98,7 @@ __all__ = [
     "count",
     "demographic_parity_gap",
     "equalized_odds_gap",
+    "holm",
     "judged_split",
     "lowest_of",
     "majority",
@@ -100,6 +108,8 @@ __all__ = [
     "mean_of_groups",
     "mean_over_corrupted_splits",
     "minority",
+    "missing_by_class",
+    "missing_warning",
     "over_seeds",
     "overall",
     "paired_difference",
@@ -107,6 +117,7 @@ __all__ = [
     "populated",
     "predictive_values",
     "rates_by_source",
+    "simultaneous",
     "small_group_warning",
     "small_groups",
     "texture_unbiased",

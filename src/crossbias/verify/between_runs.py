@@ -91,7 +91,9 @@ def mcnemar(first: Tensor, second: Tensor) -> McNemar:
     return McNemar(only_first, only_second, min(1.0, 2 * tail))
 
 
-def paired_difference(first: Tensor, second: Tensor, *, cell: Tensor, weights: Tensor) -> Estimate:
+def paired_difference(
+    first: Tensor, second: Tensor, *, cell: Tensor, weights: Tensor, confidence: float = 0.95
+) -> Estimate:
     """How much higher a weighted accuracy is with the second method, on the same samples.
 
         sum over cells c of weights[c] * mean over the samples of c of (second - first)
@@ -109,6 +111,7 @@ def paired_difference(first: Tensor, second: Tensor, *, cell: Tensor, weights: T
         second: ``(runs', n)`` bool, the same for the second method.
         cell: ``(n,)`` int64, the cell of each sample.
         weights: ``(cells,)`` float, weight of each cell; cells without samples count nothing.
+        confidence: Coverage of the interval.
 
     Returns:
         The difference, between -1 and 1; ``n`` is the number of samples in cells with a weight.
@@ -127,14 +130,14 @@ def paired_difference(first: Tensor, second: Tensor, *, cell: Tensor, weights: T
     over_samples = _variance_over_samples(
         methods[1].mean(0) - methods[0].mean(0), cell, each, sizes
     )
-    half = _half_width([over_samples])
+    half = _half_width([over_samples], confidence)
     if min(len(runs) for runs in methods) > 1:
         parts = [_Part(float(a.var()) / len(a), len(a) - 1) for a in accuracies]
         twice = sum(float((runs.var(0) * each**2).sum()) / len(runs) for runs in methods)
         parts.append(over_samples._replace(variance=max(0.0, over_samples.variance - twice)))
         # Trainings that agree by chance do not make it narrower than these trainings by themselves.
         if sum(part.variance for part in parts) > over_samples.variance:
-            half = _half_width(parts)
+            half = _half_width(parts, confidence)
     return Estimate(value, max(-1.0, value - half), min(1.0, value + half), len(cell))
 
 
@@ -166,10 +169,10 @@ def _variance_over_samples(differences: Tensor, cell: Tensor, each: Tensor, size
     return _Part(float(parts.sum()), float(parts.sum() ** 2 / (parts**2 / freedom).sum()))
 
 
-def _half_width(parts: Sequence[_Part]) -> float:
-    """Half of a 95% interval of Student's t, at Satterthwaite's degrees of freedom."""
+def _half_width(parts: Sequence[_Part], confidence: float) -> float:
+    """Half of an interval of Student's t, at Satterthwaite's degrees of freedom."""
     from scipy.special import stdtrit
 
     variance = sum(part.variance for part in parts)
     freedom = variance**2 / sum(part.variance**2 / part.freedom for part in parts)
-    return float(stdtrit(freedom, 0.975)) * math.sqrt(variance)
+    return float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)

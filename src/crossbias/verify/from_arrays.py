@@ -12,6 +12,7 @@ from torch import Tensor
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import closest
 from crossbias.types import UNKNOWN
+from crossbias.verify.detection import Positive
 from crossbias.verify.given_columns import (
     Column,
     LabelColumn,
@@ -33,6 +34,9 @@ def verify(
     classes: Sequence[str] | None = None,
     alignment: Mapping[Any, Any] | ArrayLike | None = None,
     cluster: Column | None = None,
+    positive: str | None = None,
+    prevalence: float | None = None,
+    threshold: float | None = None,
 ) -> Metrics:
     """Judge the answers of any model, group by group, with intervals.
 
@@ -51,6 +55,13 @@ def verify(
         cluster: ``(n,)`` which samples belong together, such as the patient of each image, as
             numbers or names. The intervals of accuracies are then over clusters: five images of one
             patient say less than five patients.
+        positive: The class to be found, such as a disease. ``metrics.detection`` then has its
+            sensitivity, specificity, PPV and NPV and, from probabilities, AUC, Brier score and
+            calibration slope.
+        prevalence: Share of the positive class where the model will be used, for PPV and NPV; that
+            of the samples if left out.
+        threshold: Probability from which a sample is called positive, chosen on other samples; if
+            left out, a sample is called what is most probable. All accuracies follow it.
 
     Raises:
         CrossbiasError: The columns do not fit together, or hold something that is no class, no
@@ -75,11 +86,17 @@ def verify(
     targets = known.numbers("target", truth)
     answers, probabilities = known.answers(predicted)
     table = None if alignment is None else _aligned(alignment, known, bias, columns)
+    wanted = Positive.wanted(positive, known.names, prevalence=prevalence, threshold=threshold)
+    if wanted is not None and wanted.threshold is not None:
+        if probabilities is None:
+            raise CrossbiasError("a threshold needs probabilities; prediction holds answers only")
+        answers = wanted.answers(probabilities, known.names)
 
     def judged(column: LabelColumn, table: Tensor | None) -> Metrics:
         return Metrics.from_answers(
             targets, torch.from_numpy(column.numbers), answers, probabilities=probabilities,
             alignment=table, classes=known.names, values=column.values, cluster=together,
+            positive=wanted,
         )  # fmt: skip
 
     others = {name: judged(column, None) for name, column in columns.items() if name != bias}

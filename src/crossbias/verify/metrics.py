@@ -14,13 +14,16 @@ from crossbias.verify import accuracies
 from crossbias.verify.calibration import calibration_by_bias, calibration_error
 from crossbias.verify.cells import Cells, Group, count, small_group_warning
 from crossbias.verify.clusters import design_effect, with_clusters
+from crossbias.verify.detection import Detection, Positive, detect
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.intervals import Estimate
+from crossbias.verify.missing import missing_warning
 
 MOST_RATES: Final = 200_000
 """Gaps are left out where there are more rates than this: the largest of them would be noise."""
 
-MOST_VALUES: Final = 500  # calibration by bias is left out where there are more values than this
+MOST_VALUES: Final = 500
+"""Calibration and detection by bias are left out where there are more values than this."""
 
 _NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
 _RELIABILITY: Final = ("calibration", "demographic_parity", "equalized_odds")
@@ -59,6 +62,7 @@ class Metrics:
             None where samples are independent.
         effective_samples: How many independent samples would say as much about the accuracy over
             all samples as the clusters do.
+        detection: How well the positive class is found; None where no class is named as positive.
         attributes: For each attribute of the data that is not the bias, the metrics with respect
             to it, which have no further attributes.
     """
@@ -80,6 +84,7 @@ class Metrics:
     bias_calibration: tuple[Estimate, ...] = ()
     clusters: int | None = None
     effective_samples: float | None = None
+    detection: Detection | None = None
     attributes: Mapping[str, "Metrics"] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -99,6 +104,7 @@ class Metrics:
         classes: Sequence[str],
         values: Sequence[str],
         cluster: Tensor | None = None,
+        positive: Positive | None = None,
     ) -> "Metrics":
         """Everything that can be said about answers to samples, on the CPU.
 
@@ -114,6 +120,7 @@ class Metrics:
             values: Names of the bias values; none where there is no bias attribute.
             cluster: ``(n,)`` which samples belong together, as those of a patient do; None where
                 all are independent.
+            positive: The class to be found, for sensitivity, specificity and what goes with them.
         """
         sizes = {"num_classes": len(classes), "num_biases": len(values)}
         table = torch.zeros(*sizes.values()) > 0 if alignment is None else alignment
@@ -134,6 +141,11 @@ class Metrics:
                 found["bias_calibration"] = calibration_by_bias(
                     probabilities, targets, biases, len(values), effect=effect
                 )
+        if positive is not None:
+            found["detection"] = detect(
+                targets, biases, answers, probabilities, positive=positive, classes=classes,
+                values=values if len(values) <= MOST_VALUES else (), cluster=cluster,
+            )  # fmt: skip
         metrics = replace(cls.from_cells(cells), **found)
         if cluster is None:
             return metrics
@@ -175,6 +187,12 @@ class Metrics:
         return tuple(tuple(cells[row * width : (row + 1) * width]) for row in rows)
 
     @property
+    def worst_of(self) -> str:
+        """What the worst group is the worst of: it is the lower, the more groups there are."""
+        present = sum(group.accuracy.n > 0 for group in self.groups)
+        return "only group" if present == 1 else f"worst of {present} groups"
+
+    @property
     def cells(self) -> Cells:
         """The samples and right answers behind the accuracies.
 
@@ -199,8 +217,15 @@ class Metrics:
 
     @property
     def warning(self) -> str | None:
-        """What to know before reading the numbers of groups; None where all are large enough."""
-        return small_group_warning(self.groups)
+        """What to know before reading the numbers of groups, if anything.
+
+        Groups may be small, and the bias label may be missing more often in some classes.
+        """
+        total = self.cells.total
+        unknown = missing_warning(
+            "the bias label", total[:, -1].tolist(), total.sum(1).tolist(), self.classes
+        )
+        return "; ".join(filter(None, [small_group_warning(self.groups), unknown])) or None
 
     def summary(self) -> dict[str, float]:
         """The accuracies that exist, as plain numbers by name."""
@@ -217,7 +242,10 @@ class Metrics:
         """The metrics as a JSON object, null where a number does not exist."""
         of_classes = zip(self.classes, self.per_class, strict=True)
         per_class = [{"target": name, **accuracy.to_json()} for name, accuracy in of_classes]
-        return {**formatting.as_json(vars(self)), "per_class": per_class}
+        found = {**formatting.as_json(vars(self)), "per_class": per_class}
+        if self.detection is None:  # only where a class is named as positive
+            del found["detection"]
+        return found
 
     def _by_label(self) -> dict[str, Estimate | None]:
         return {name: getattr(self, name) for name in _NEED_LABELS}
@@ -245,7 +273,7 @@ class Metrics:
         named = {"overall": self.overall, **self._by_label()}
         if self.worst_group is not None:
             target, bias, accuracy = self.worst_group
-            named[f"worst group ({target}, {bias})"] = accuracy
+            named[f"{self.worst_of} ({target}, {bias})"] = accuracy
         rows = [_html_row(name, part) for name, part in named.items() if part is not None]
         titles = "<th></th><th>accuracy</th><th>95% interval</th><th>samples</th>"
         return f"<table><tr>{titles}</tr>{''.join(rows)}</table>"
@@ -284,6 +312,7 @@ def _parts(value: Mapping[str, Any]) -> dict[str, Any]:
         "class_averaged": Estimate.from_json(value["class_averaged"]),
         "bias_calibration": tuple(map(Estimate.from_json, value["bias_calibration"])),
         **{name: value[name] for name in ("clusters", "effective_samples")},
+        "detection": Detection.from_json(value["detection"]) if "detection" in value else None,
         "attributes": {n: Metrics.from_json(part) for n, part in value["attributes"].items()},
     }
 

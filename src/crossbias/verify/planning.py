@@ -4,7 +4,7 @@ import math
 from statistics import NormalDist
 
 from crossbias.errors import CrossbiasError
-from crossbias.verify.intervals import wilson
+from crossbias.verify.intervals import wilson_limits
 
 _MOST_SEEDS = 10_000
 
@@ -15,19 +15,26 @@ def half_width(accuracy: float, samples: int) -> float:
     >>> round(half_width(0.8, 60), 3)
     0.1
     """
-    estimate = wilson(round(accuracy * samples), samples)
-    return (estimate.high - estimate.low) / 2
+    _check(accuracy=accuracy)
+    low, high = wilson_limits(accuracy, samples)
+    return (high - low) / 2
 
 
 def samples_for_accuracy(accuracy: float, *, half: float) -> int:
     """How many samples a group needs, so that its accuracy is known to within ``half``.
 
     >>> samples_for_accuracy(0.8, half=0.05)
-    243
+    245
     """
     _check(accuracy=accuracy, half=half)
-    # Wilson's interval is nearly the normal one at this size, and narrower for smaller groups.
-    return math.ceil(_z(0.975) ** 2 * accuracy * (1 - accuracy) / half**2 - _z(0.975) ** 2)
+    too_few, enough = 0, 1
+    while half_width(accuracy, enough) > half:
+        too_few, enough = enough, 2 * enough
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        narrow = half_width(accuracy, middle) <= half
+        too_few, enough = (too_few, middle) if narrow else (middle, enough)
+    return enough
 
 
 def samples_for_gain(gain: float, *, differing: float, power: float = 0.8) -> int:
@@ -96,7 +103,7 @@ def seeds_for_gain(gain: float, *, deviation: float, power: float = 0.8) -> int:
 def _check(**values: float) -> None:
     for name, value in values.items():
         if not 0 < value < 1:
-            raise CrossbiasError(f"{name} must be between 0 and 1, got {value}")
+            raise CrossbiasError(f"{name} must be between 0 and 1, got {value}; write 5% as .05")
 
 
 def _z(probability: float) -> float:

@@ -1,4 +1,4 @@
-"""Two classes, one of them positive: ranking, predictive values, probabilities, and a threshold."""
+"""Two classes, one of them positive: ranking, predictive values and probabilities."""
 
 import math
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
-from crossbias.verify.intervals import NO_SAMPLES, Estimate, lowest_of, wilson
+from crossbias.verify.intervals import NO_SAMPLES, Estimate, lowest_of, wilson_limits
 
 _Z = 1.959963984540054  # the normal quantile of a 95% interval
 
@@ -36,7 +36,7 @@ class Slope(NamedTuple):
     slope: Estimate
 
 
-def auc(scores: Tensor, positive: Tensor) -> Estimate:
+def auc(scores: Tensor, positive: Tensor, *, cluster: Tensor | None = None) -> Estimate:
     """The probability that a positive sample has a higher score than a negative one.
 
     Ties count half. The interval is that of DeLong, DeLong and Clarke-Pearson (1988) on the scale
@@ -45,6 +45,8 @@ def auc(scores: Tensor, positive: Tensor) -> Estimate:
     Args:
         scores: ``(n,)`` higher for samples that are more likely to be positive.
         positive: ``(n,)`` bool.
+        cluster: ``(n,)`` int64, which samples belong together, as those of a patient do
+            (Obuchowski 1997); None where all are independent.
 
     Returns:
         The area under the ROC curve; ``NO_SAMPLES`` if one of the classes is missing.
@@ -65,6 +67,10 @@ def auc(scores: Tensor, positive: Tensor) -> Estimate:
     variance = (_variance(above) + floor / len(high)) / len(high) + (
         _variance(below) + floor / len(low)
     ) / len(low)
+    influence = torch.empty(len(scores), dtype=torch.float64)
+    influence[positive] = (above - value) / len(high)
+    influence[~positive] = (below - value) / len(low)
+    variance *= cluster_effect(influence, cluster)
     half = _Z * math.sqrt(variance) / (smooth * (1 - smooth))
     center = math.log(smooth / (1 - smooth))
     low_, high_ = (_sigmoid(limit) for limit in (center - half, center + half))
@@ -72,7 +78,13 @@ def auc(scores: Tensor, positive: Tensor) -> Estimate:
 
 
 def predictive_values(
-    found: int, positives: int, cleared: int, negatives: int, *, prevalence: float | None = None
+    found: int,
+    positives: int,
+    cleared: int,
+    negatives: int,
+    *,
+    prevalence: float | None = None,
+    effects: tuple[float, float] = (1.0, 1.0),
 ) -> PredictiveValues:
     """Sensitivity and specificity, and how far answers can be trusted.
 
@@ -86,30 +98,29 @@ def predictive_values(
         negatives: Number of negative samples.
         prevalence: Share of positives where the model will be used; that of the samples if not
             given, which is right only if they were not collected by class.
+        effects: Design effects of clusters among the positive and among the negative samples: so
+            many samples say as much as an independent one.
 
     >>> round(predictive_values(90, 100, 80, 100, prevalence=0.1).ppv.value, 6)
     0.333333
     """
+    if prevalence is not None and not 0 < prevalence < 1:
+        raise CrossbiasError(f"the prevalence must be between 0 and 1, got {prevalence}")
+    rates = _rate(found, positives, effects[0]), _rate(cleared, negatives, effects[1])
+    share = positives / max(positives + negatives, 1) if prevalence is None else prevalence
     if not positives or not negatives:
-        share = positives / max(positives + negatives, 1)
-        parts = wilson(found, positives), wilson(cleared, negatives)
-        return PredictiveValues(share, *parts, NO_SAMPLES, NO_SAMPLES)
-    share = positives / (positives + negatives) if prevalence is None else prevalence
-    if not 0 < share < 1:
-        raise CrossbiasError(f"the prevalence must be between 0 and 1, got {share}")
-    hit, miss = (lowest_of([each], [positives]) for each in (found, positives - found))
-    clear, alarm = (lowest_of([each], [negatives]) for each in (cleared, negatives - cleared))
+        return PredictiveValues(share, *rates, NO_SAMPLES, NO_SAMPLES)
+    hit, miss = (_exact(each, positives, effects[0]) for each in (found, positives - found))
+    clear, alarm = (_exact(each, negatives, effects[1]) for each in (cleared, negatives - cleared))
     odds = share / (1 - share)
     return PredictiveValues(
-        share,
-        wilson(found, positives),
-        wilson(cleared, negatives),
-        ppv=_trust(hit, alarm, odds),
-        npv=_trust(clear, miss, 1 / odds),
+        share, *rates, ppv=_trust(hit, alarm, odds), npv=_trust(clear, miss, 1 / odds)
     )
 
 
-def brier_score(probabilities: Tensor, positive: Tensor) -> Estimate:
+def brier_score(
+    probabilities: Tensor, positive: Tensor, *, cluster: Tensor | None = None
+) -> Estimate:
     """The mean squared difference of the probability and what happened: 0 is best, .25 a coin.
 
     The interval is Student's t over samples, cut at 0 and 1.
@@ -117,6 +128,7 @@ def brier_score(probabilities: Tensor, positive: Tensor) -> Estimate:
     Args:
         probabilities: ``(n,)`` of the positive class.
         positive: ``(n,)`` bool.
+        cluster: As for ``auc``.
     """
     from scipy.special import stdtrit
 
@@ -125,16 +137,20 @@ def brier_score(probabilities: Tensor, positive: Tensor) -> Estimate:
         return NO_SAMPLES
     value = float(errors.mean())
     quantile = float(stdtrit(len(errors) - 1, 0.975))
-    half = quantile * math.sqrt(_variance(errors) / len(errors))
+    effect = cluster_effect(errors - value, cluster)
+    half = quantile * math.sqrt(effect * _variance(errors) / len(errors))
     return Estimate(value, max(0.0, value - half), min(1.0, value + half), len(errors))
 
 
-def calibration_slope(probabilities: Tensor, positive: Tensor) -> Slope | None:
+def calibration_slope(
+    probabilities: Tensor, positive: Tensor, *, cluster: Tensor | None = None
+) -> Slope | None:
     """Cox's logistic recalibration (1958), by maximum likelihood, with Wald's intervals.
 
     Args:
-        probabilities: ``(n,)`` of the positive class.
+        probabilities: ``(n,)`` of the positive class, cut at a millionth and at 1 minus that.
         positive: ``(n,)`` bool.
+        cluster: As for ``auc``.
 
     Returns:
         Intercept and slope; None where they do not exist: a class is missing, all probabilities
@@ -142,8 +158,7 @@ def calibration_slope(probabilities: Tensor, positive: Tensor) -> Slope | None:
     """
     stated = probabilities.double().clamp(1e-6, 1 - 1e-6).logit()
     outcome = positive.double()
-    ordered = float(auc(stated, positive).value) if positive.any() and (~positive).any() else 1.0
-    if ordered in (0.0, 1.0) or stated.min() == stated.max():
+    if not (positive.any() and (~positive).any()) or _separated(stated, positive):
         return None
     design = torch.stack([torch.ones_like(stated), stated], 1)  # (n, 2)
     weights = torch.tensor([0.0, 1.0], dtype=torch.float64)
@@ -154,35 +169,62 @@ def calibration_slope(probabilities: Tensor, positive: Tensor) -> Slope | None:
         weights = weights + step / max(1.0, float(step.norm()) / 2)  # no step across the world
         if step.norm() < 1e-10:
             break
-    errors = torch.linalg.inv(information).diagonal().sqrt()
+    inverse = torch.linalg.inv(information)
+    influence = (design * (outcome - expected)[:, None]) @ inverse  # (n, 2)
     intercept, slope = (
-        Estimate(value, value - _Z * error, value + _Z * error, len(outcome))
-        for value, error in zip(weights.tolist(), errors.tolist(), strict=True)
+        _wald(float(weights[part]), float(inverse[part, part]), influence[:, part], cluster)
+        for part in (0, 1)
     )
     return Slope(intercept, slope)
 
 
-def threshold_for(probabilities: Tensor, positive: Tensor, *, sensitivity: float) -> float:
-    """The highest threshold that finds at least this share of the positive samples.
+def cluster_effect(influence: Tensor, cluster: Tensor | None) -> float:
+    """How many times the variance of an estimate grows because samples come in clusters.
 
-    Choose it on validation data and judge it on test data: on the data it was chosen on, it looks
-    better than it is.
+    The variance of sums over clusters, divided by that of single samples; at least 1 and at most
+    twice the mean size of a cluster. Few clusters make it larger by the square of Student's t
+    quantile over the normal one.
 
     Args:
-        probabilities: ``(n,)`` of the positive class.
-        positive: ``(n,)`` bool.
-        sensitivity: Share of the positive samples to be found, in (0, 1].
-
-    >>> threshold_for(torch.tensor([0.75, 0.2, 0.5]), torch.tensor([1, 0, 1]) > 0, sensitivity=0.5)
-    0.75
+        influence: ``(n,)`` how much each sample moves the estimate, with the sum 0.
+        cluster: ``(n,)`` int64; None gives 1.
     """
-    if not 0 < sensitivity <= 1:
-        raise CrossbiasError(f"sensitivity must be in (0, 1], got {sensitivity}")
-    if not positive.any():
-        raise CrossbiasError("a threshold needs positive samples, and there are none")
-    ranked = probabilities[positive].double().sort(descending=True).values
-    needed = math.ceil(sensitivity * len(ranked) - 1e-9)
-    return float(ranked[needed - 1])
+    from scipy.special import stdtrit
+
+    if cluster is None:
+        return 1.0
+    members = torch.unique(cluster, return_inverse=True)[1]
+    clusters = int(members.max()) + 1
+    largest = len(members) / clusters  # all samples of a cluster say the same
+    effect, single = largest, float(influence.square().sum())
+    if single and clusters > 1:
+        sums = torch.zeros(clusters, dtype=torch.float64).index_add(0, members, influence)
+        variance = clusters / (clusters - 1) * float(sums.square().sum())
+        effect = min(max(variance / single, 1.0), 2 * largest)
+    return effect * (float(stdtrit(max(clusters - 1, 1), 0.975)) / _Z) ** 2
+
+
+def _separated(stated: Tensor, positive: Tensor) -> bool:
+    """Whether a limit parts the classes, be it with ties at the limit, or all values are equal."""
+    high, low = stated[positive], stated[~positive]
+    return bool(high.min() >= low.max() or high.max() <= low.min())
+
+
+def _wald(value: float, variance: float, influence: Tensor, cluster: Tensor | None) -> Estimate:
+    half = _Z * math.sqrt(variance * cluster_effect(influence, cluster))
+    return Estimate(value, value - half, value + half, len(influence))
+
+
+def _rate(correct: int, total: int, effect: float) -> Estimate:
+    """A share with Wilson's interval, at the number of independent samples."""
+    if not total:
+        return NO_SAMPLES
+    return Estimate(correct / total, *wilson_limits(correct / total, total / effect), total)
+
+
+def _exact(correct: int, total: int, effect: float) -> Estimate:
+    """A share with exact limits, at the number of independent samples."""
+    return lowest_of([correct / effect], [total / effect])._replace(n=total)
 
 
 def _shares_below(of: Tensor, others: Tensor) -> Tensor:

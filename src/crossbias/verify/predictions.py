@@ -9,6 +9,7 @@ from torch import Tensor
 from crossbias.parameters import unknown
 from crossbias.types import UNKNOWN
 from crossbias.verify.cells import Cells
+from crossbias.verify.detection import Positive
 from crossbias.verify.metrics import Metrics
 
 
@@ -59,6 +60,7 @@ class Predictions:
         alignment: Tensor | None,
         classes: Sequence[str],
         values: Sequence[str],
+        positive: Positive | None = None,
     ) -> Metrics:
         """The metrics with respect to one attribute.
 
@@ -69,10 +71,13 @@ class Predictions:
                 where nobody knows.
             classes: Names of the classes.
             values: Names of the attribute's values; none where ``bias`` is None.
+            positive: The class to be found; its threshold, if any, decides the answers.
         """
+        given = positive and positive.answers(self.probabilities, classes)
         return Metrics.from_answers(
-            *(self.target, self.attribute(bias), self.answers),
+            *(self.target, self.attribute(bias), self.answers if given is None else given),
             probabilities=self.probabilities, alignment=alignment, classes=classes, values=values,
+            positive=positive,
         )  # fmt: skip
 
     def cells(

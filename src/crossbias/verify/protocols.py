@@ -11,6 +11,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
 from crossbias.verify.accuracies import aligned, conflicting, mean_accuracy
 from crossbias.verify.cells import Cells
+from crossbias.verify.detection import place_of
 from crossbias.verify.intervals import (
     NO_SAMPLES,
     Estimate,
@@ -134,7 +135,7 @@ class Rates(NamedTuple):
     balanced: Estimate  # the mean of the two; NO_SAMPLES if the source lacks one of the classes
 
 
-def rates_by_source(cells: Cells, *, positive: int = 1) -> tuple[Rates, ...]:
+def rates_by_source(cells: Cells, *, positive: str) -> tuple[Rates, ...]:
     """The rates of each bias value, such as the hospital an X-ray comes from.
 
     A model that answers by the source has a high true positive rate where most samples are
@@ -142,18 +143,18 @@ def rates_by_source(cells: Cells, *, positive: int = 1) -> tuple[Rates, ...]:
 
     Args:
         cells: The cells of two classes.
-        positive: The class number that counts as positive.
+        positive: Name of the positive class.
 
     Raises:
         CrossbiasError: There are not two classes, or ``positive`` is neither.
     """
-    if len(cells.classes) != 2 or positive not in (0, 1):
+    place = place_of(positive, cells.classes)
+    if len(cells.classes) != 2:
         raise CrossbiasError(
-            f"true positive rates need two classes and positive 0 or 1, got the classes "
-            f"{', '.join(cells.classes)} and positive {positive}; "
-            f"for more classes use class_averaged"
+            f"true positive rates by source need two classes, got the classes "
+            f"{', '.join(cells.classes)}; for more classes use class_averaged"
         )
-    rows, found = [positive, 1 - positive], []
+    rows, found = [place, 1 - place], []
     for column, source in enumerate(cells.biases):
         correct, total = cells.correct[rows, column].tolist(), cells.total[rows, column].tolist()
         balanced = mean_of_groups(correct, total) if all(total) else NO_SAMPLES

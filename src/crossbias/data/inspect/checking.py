@@ -25,6 +25,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.formatting import first_few
 from crossbias.progress import Progress
 from crossbias.types import UNKNOWN
+from crossbias.verify.missing import missing_warning
 
 _REPORT: Final = 256  # files between two reports of progress
 _DARK: Final = 15  # of 255: the largest value of 12 bits that are read as 16
@@ -78,6 +79,19 @@ def check_source(
         _check_depth(source, check)
     check.warnings += _copies(hashes)
     return check
+
+
+def labels_of(
+    source: Source, split: str, *, root: Path | str | None = None, seed: int = 0
+) -> BiasedDataset:
+    """The targets and attributes of a split; files of images are not read."""
+    if isinstance(source, ImageSource):
+        listing = source.listed(split, root=data_root(root), seed=seed)
+        return source.assembled(split, listing, torch.zeros(len(listing.files), 1), "")
+    if isinstance(source, TableSource):
+        rows = source.rows(split, seed=seed)
+        return source.assembled(split, rows, torch.zeros(len(rows), 1), "")
+    return source.load(split, root=root, seed=seed)
 
 
 def _published_files(
@@ -185,6 +199,7 @@ def _check_labels(data: BiasedDataset, check: DataCheck) -> None:
             check.warnings.append(
                 f"{data.split}: {name} is unknown for {missing:,} of {len(data):,} samples"
             )
+            check.warnings += _depends_on_class(data, name, column)
         once = [values[value] for value in sorted(counts) if counts[value] == 1]
         if once:
             listed = ", ".join(first_few(once))
@@ -193,6 +208,14 @@ def _check_labels(data: BiasedDataset, check: DataCheck) -> None:
     if alone:
         listed = ", ".join(first_few(alone))
         check.warnings.append(f"{data.split}: no sample of {listed} conflicts with its {data.bias}")
+
+
+def _depends_on_class(data: BiasedDataset, name: str, column: Tensor) -> list[str]:
+    """A warning where the values of an attribute are missing more often in some classes."""
+    missing = torch.bincount(data.targets[column == UNKNOWN], minlength=data.num_classes).tolist()
+    total = torch.bincount(data.targets, minlength=data.num_classes).tolist()
+    found = missing_warning(name, missing, total, data.classes)
+    return [f"{data.split}: {found}"] if found else []
 
 
 def _check_counts(data: BiasedDataset, published: Mapping[str, int], check: DataCheck) -> None:
