@@ -128,7 +128,7 @@ def test_without_alignment_groups_are_reported_and_nothing_is_made_up() -> None:
     assert metrics.aligned is metrics.conflicting is None
     assert metrics.aligned_groups == ()
     assert metrics.worst_group is not None
-    assert set(metrics.summary()) == {"accuracy", "unbiased", "worst_group"}
+    assert set(metrics.summary()) == {"accuracy", "class_averaged", "unbiased", "worst_group"}
     text = json.dumps(metrics.to_json(), allow_nan=False)
     assert Metrics.from_json(json.loads(text)) == metrics
     assert metrics.cells.total.sum() == len(target)
