@@ -11,6 +11,8 @@ import torch
 from crossbias import BiasedDataset, Network
 from crossbias.testing import tiny_data, tiny_network
 
+from .processes import Program, stop
+
 # The same examples every time: a failure is of the change at hand, and can be repeated.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
@@ -29,6 +31,13 @@ def validation() -> BiasedDataset:
 @pytest.fixture
 def network() -> Network:
     return tiny_network()
+
+
+@pytest.fixture(scope="session")
+def program() -> Iterator[type[Program]]:
+    """Start Python code in a process of its own."""
+    yield Program
+    stop()
 
 
 @pytest.fixture
