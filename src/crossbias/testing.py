@@ -161,15 +161,17 @@ def _trained(method: Method, data: BiasedDataset | None = None, **changes: Any) 
     return result.network.state_dict()
 
 
-_kept: dict[tuple[type[Method], str], _Weights] = {}
+_kept: dict[tuple[type[Method], str, str], _Weights] = {}
 
 
-def _usual(kind: type[Method], **needed: Any) -> _Weights:
+def _usual(
+    kind: type[Method], needed: Mapping[str, Any] | None = None, *, selection: str = "last"
+) -> _Weights:
     """What the method trains at its defaults but for these; several rules compare with it."""
-    key = (kind, repr(sorted(needed.items())))
+    method = create_method(name_of(kind()), **needed or {})
+    key = (kind, repr(method), selection)
     if key not in _kept:
-        selection = needed.pop("selection", "last")
-        _kept[key] = _trained(create_method(name_of(kind()), **needed), selection=selection)
+        _kept[key] = _trained(method, selection=selection)
     return _kept[key]
 
 
@@ -227,7 +229,7 @@ def _turns(kind: type[Method], knob: str, value: Any, needed: dict[str, Any]) ->
     other = create_method(name_of(kind()), **needed | {knob: value})
     changed = other.hyperparameters()[knob] != usual.hyperparameters()[knob]
     assert changed, f"{value!r} is the value it has anyway"
-    assert not _equal(_usual(kind, **needed), _trained(other)), f"{knob}={value!r} changes nothing"
+    assert not _equal(_usual(kind, needed), _trained(other)), f"{knob}={value!r} changes nothing"
 
 
 def _repeats(kind: type[Method]) -> None:
