@@ -18,7 +18,6 @@ from crossbias.verify.between_runs import check_same_samples, mcnemar, paired_di
 
 Folders = str | Path | Sequence[str | Path]  # one run folder or several
 
-
 _CLEAR = 0.05  # p-value below which a gain is taken for one
 
 
