@@ -10,7 +10,7 @@ import dataclasses
 import json
 import tempfile
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -171,9 +171,17 @@ class _Training(NamedTuple):
     generator: tuple[Tensor, Tensor]  # state of the global generator, before and after
 
 
-@cache
+_trainings: dict[type[Method], _Training] = {}
+
+
 def _training(kind: type[Method]) -> _Training:
     """Made once for all rules that look at it."""
+    if kind not in _trainings:
+        _trainings[kind] = _train_usual(kind)
+    return _trainings[kind]
+
+
+def _train_usual(kind: type[Method]) -> _Training:
     from crossbias.train.run import Run
 
     given, recorder, built = tiny_network(), _EpochRecorder(), []
