@@ -1,15 +1,20 @@
-"""Small data and networks that every test may ask for."""
+"""Small data and networks that every test may ask for.
+
+Torch is imported in the fixtures: the process that hands the tests to others needs none.
+"""
 
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
-import torch
 
-from crossbias import BiasedDataset, Network
-from crossbias.testing import tiny_data, tiny_network
+from .processes import Program, stop
+
+if TYPE_CHECKING:
+    from crossbias import BiasedDataset, Network
 
 # The same examples every time: a failure is of the change at hand, and can be repeated.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -17,23 +22,37 @@ hypothesis.settings.load_profile("repeatable")
 
 
 @pytest.fixture
-def data() -> BiasedDataset:
+def data() -> "BiasedDataset":
+    from crossbias.testing import tiny_data
+
     return tiny_data()
 
 
 @pytest.fixture
-def validation() -> BiasedDataset:
+def validation() -> "BiasedDataset":
+    from crossbias.testing import tiny_data
+
     return tiny_data(30, seed=1, split="validation")
 
 
 @pytest.fixture
-def network() -> Network:
+def network() -> "Network":
+    from crossbias.testing import tiny_network
+
     return tiny_network()
+
+
+@pytest.fixture(scope="session")
+def program() -> Iterator[type[Program]]:
+    """Start Python code in a process of its own."""
+    yield Program
+    stop()
 
 
 @pytest.fixture
 def without_waiting() -> Callable[[], AbstractContextManager[None]]:
     """A context in which it is an error to wait for the GPU."""
+    import torch
 
     @contextmanager
     def context() -> Iterator[None]:

@@ -40,7 +40,7 @@ def test_run_folders_may_be_text(trained, tmp_path):
 
 
 def test_files_of_an_audit_may_be_text(tmp_path):
-    data, files = load("glyphs", "train", size=60), []
+    data, files = load("glyphs", "train", size=60, image_size=16), []
     for number in range(len(data)):
         files.append(str(tmp_path / f"{number}.png"))
         Image.new("L", (4, 4), number).save(files[-1])

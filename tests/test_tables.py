@@ -67,7 +67,11 @@ def made(home: Path, monkeypatch, *arguments: str) -> dict:
     return json.loads((home / "results" / "one.json").read_text())
 
 
-def test_a_table_is_filled_once_and_shown(home, monkeypatch, capsys):
+def test_a_table_is_filled_once_and_shown(home, program, monkeypatch, capsys):
+    def run(command, cwd, env, **rest):
+        return program.run(command[2], command[2:], cwd, env)
+
+    monkeypatch.setattr(tables.subprocess, "run", run)
     found = made(home, monkeypatch, "--jobs", "2")
     assert set(found["runs"]) == {
         f"plain | {column} | {seed}" for column in ("weak", "strong") for seed in (0, 1)

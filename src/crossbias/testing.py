@@ -161,15 +161,60 @@ def _trained(method: Method, data: BiasedDataset | None = None, **changes: Any) 
     return result.network.state_dict()
 
 
-_kept: dict[tuple[type[Method], str], _Weights] = {}
+class _Training(NamedTuple):
+    """A training of a method at its defaults, and what was around it."""
+
+    network: Network
+    records: list[dict[str, Any]]
+    built: list[tuple[nn.Module, _Weights]]  # every network the method built, and its first weights
+    given: tuple[_Weights, _Weights]  # weights of the network given, before and after
+    generator: tuple[Tensor, Tensor]  # state of the global generator, before and after
 
 
-def _usual(kind: type[Method], **needed: Any) -> _Weights:
+_trainings: dict[type[Method], _Training] = {}
+
+
+def _training(kind: type[Method]) -> _Training:
+    """Made once for all rules that look at it."""
+    if kind not in _trainings:
+        _trainings[kind] = _train_usual(kind)
+    return _trainings[kind]
+
+
+def _train_usual(kind: type[Method]) -> _Training:
+    from crossbias.train.run import Run
+
+    given, recorder, built = tiny_network(), _EpochRecorder(), []
+    build = Run.build
+
+    def remembered(self: Run, *arguments: Any, **keywords: Any) -> Any:
+        module, optimizer = build(self, *arguments, **keywords)
+        start = {key: value.detach().clone() for key, value in module.named_parameters()}
+        built.append((module, start))
+        return module, optimizer
+
+    weights = {key: value.clone() for key, value in given.state_dict().items()}
+    state = torch.get_rng_state()
+    options: dict[str, Any] = {"network": given, "config": _CONFIG, "progress": recorder}
+    with mock.patch.object(Run, "build", remembered):
+        network = fit(kind(), tiny_data(), _validation(), **options).network
+    states = (state, torch.get_rng_state())
+    return _Training(network, recorder.records, built, (weights, given.state_dict()), states)
+
+
+_kept: dict[tuple[type[Method], str, str], _Weights] = {}
+
+
+def _usual(
+    kind: type[Method], needed: Mapping[str, Any] | None = None, *, selection: str = "last"
+) -> _Weights:
     """What the method trains at its defaults but for these; several rules compare with it."""
-    key = (kind, repr(sorted(needed.items())))
+    if not needed and selection == _CONFIG.selection:
+        return _training(kind).network.state_dict()
+    method = create_method(name_of(kind()), **needed or {})
+    key = (kind, repr(method), selection)
     if key not in _kept:
-        selection = needed.pop("selection", "last")
-        _kept[key] = _trained(create_method(name_of(kind()), **needed), selection=selection)
+        _kept[key] = _trained(method, selection=selection)
     return _kept[key]
 
 
@@ -190,10 +235,9 @@ def _documented(kind: type[Method]) -> None:
 
 
 def _is_finite(kind: type[Method]) -> None:
-    recorder, validation = _EpochRecorder(), _validation()
-    fit(kind(), tiny_data(), validation, network=tiny_network(), config=_CONFIG, progress=recorder)
-    for stage in {record["stage"] for record in recorder.records}:
-        losses = [record["losses"] for record in recorder.records if record["stage"] == stage]
+    records = _training(kind).records
+    for stage in {record["stage"] for record in records}:
+        losses = [record["losses"] for record in records if record["stage"] == stage]
         assert len({tuple(values) for values in losses}) == 1, f"{stage}: names of losses change"
         assert "loss" in losses[0], f"{stage}: no entry 'loss'"
         for values in losses:
@@ -202,19 +246,7 @@ def _is_finite(kind: type[Method]) -> None:
 
 def _moves(kind: type[Method]) -> None:
     """Every parameter of every network that a method builds; the others must be frozen."""
-    from crossbias.train.run import Run
-
-    built: list[tuple[nn.Module, _Weights]] = []
-    build = Run.build
-
-    def remembered(self: Run, *arguments: Any, **keywords: Any) -> Any:
-        module, optimizer = build(self, *arguments, **keywords)
-        start = {key: value.detach().clone() for key, value in module.named_parameters()}
-        built.append((module, start))
-        return module, optimizer
-
-    with mock.patch.object(Run, "build", remembered):
-        _trained(kind())
+    built = _training(kind).built
     assert built, "no network is built"
     for module, start in built:
         for key, parameter in module.named_parameters():
@@ -227,13 +259,13 @@ def _turns(kind: type[Method], knob: str, value: Any, needed: dict[str, Any]) ->
     other = create_method(name_of(kind()), **needed | {knob: value})
     changed = other.hyperparameters()[knob] != usual.hyperparameters()[knob]
     assert changed, f"{value!r} is the value it has anyway"
-    assert not _equal(_usual(kind, **needed), _trained(other)), f"{knob}={value!r} changes nothing"
+    assert not _equal(_usual(kind, needed), _trained(other)), f"{knob}={value!r} changes nothing"
 
 
 def _repeats(kind: type[Method]) -> None:
     method = kind()
     first = _trained(method)
-    assert _equal(first, _trained(kind())), "the same seed gives other weights"
+    assert _equal(first, _usual(kind)), "the same seed gives other weights"
     assert _equal(first, _trained(method)), "the first training leaves something in the method"
     assert not _equal(first, _trained(kind(), seed=1)), "another seed gives the same weights"
 
@@ -272,16 +304,13 @@ def _runs_in_bf16(kind: type[Method]) -> None:
 
 
 def _leaves_alone(kind: type[Method]) -> None:
-    network = tiny_network()
-    state, weights = torch.get_rng_state(), {k: v.clone() for k, v in network.state_dict().items()}
-    fit(kind(), tiny_data(), _validation(), network=network, config=_CONFIG)
-    assert torch.equal(state, torch.get_rng_state()), "the global generator was used"
-    assert _equal(weights, network.state_dict()), "the given network was changed"
+    training = _training(kind)
+    assert torch.equal(*training.generator), "the global generator was used"
+    assert _equal(*training.given), "the given network was changed"
 
 
 def _leaves_no_hooks(kind: type[Method]) -> None:
-    options: dict[str, Any] = {"network": tiny_network(), "config": _CONFIG}
-    network = fit(kind(), tiny_data(), _validation(), **options).network
+    network = _training(kind).network
     assert isinstance(network, Network), f"fit returned a {type(network).__name__}"
     assert not network.training, "the network is in training mode"
     for name, module in network.named_modules():

@@ -1,9 +1,7 @@
 """The command line: what a person types, sees, and gets told."""
 
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
 from importlib.metadata import PackageNotFoundError
@@ -20,17 +18,7 @@ TINY = ["--data", "glyphs", "--set", "data.size=60", "--set", "data.test_size=50
 FAST = [*TINY, "--set", "data.image_size=16", "--device", "cpu", "--batch-size", "20"]
 
 
-def start(*arguments: str, folder: Path) -> subprocess.Popen:
-    program = folder / "program.py"  # a file, since several processes start it again
-    program.write_text("from crossbias.cli import main; main()")
-    return subprocess.Popen(
-        [sys.executable, str(program), *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
+COMMAND = "from crossbias.cli import main; main()"
 
 
 def test_train_leaves_a_finished_run_and_says_where(crossbias):
@@ -279,23 +267,25 @@ def test_the_demo_can_be_interrupted_continued_and_repeated(crossbias, monkeypat
     assert "d/erm holds a demo with seed 0, not 1; choose another folder" in err
 
 
-def test_of_two_processes_one_prints_the_header_and_the_results(tmp_path):
-    settings = ["--epochs", "1", "--set", "train.processes=2"]
-    process = start("train", *FAST, "--method", "erm", *settings, "--out", "run", folder=tmp_path)
+def test_of_two_processes_one_prints_the_header_and_the_results(program, tmp_path):
+    file = tmp_path / "program.py"  # which the first process starts again for the second
+    file.write_text(COMMAND)
+    arguments = [*FAST, "--method", "erm", "--epochs", "1", "--set", "train.processes=2"]
+    process = program(COMMAND, [str(file), "train", *arguments, "--out", "run"], tmp_path)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert out.count("run: run\n") == out.count("accuracy in %") == 1
     assert err.count("float32, 2 processes\n") == err.count("final 1/1  ") == 1
 
 
-LONG = [*FAST, "--method", "pgd", "--epochs", "30"]
+LONG = ["crossbias", "train", *FAST, "--method", "pgd", "--epochs", "30", "--out", "run"]
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
+def uninterrupted(program, tmp_path_factory):
     """The weights of a pipeline that nobody disturbed."""
     folder = tmp_path_factory.mktemp("whole")
-    process = start("train", *LONG, "--out", "run", folder=folder)
+    process = program(COMMAND, LONG, folder)
     _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     return load_file(folder / "run" / "model.safetensors")
@@ -310,9 +300,9 @@ def uninterrupted(tmp_path_factory):
     ],
 )
 def test_a_run_that_was_stopped_or_killed_resumes_to_the_same_bits(
-    number, code, stage, uninterrupted, tmp_path
+    number, code, stage, uninterrupted, program, tmp_path
 ):
-    process = start("train", *LONG, "--out", "run", folder=tmp_path)
+    process = program(COMMAND, LONG, tmp_path)
     log = tmp_path / "run" / "log.jsonl"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not (
@@ -326,7 +316,7 @@ def test_a_run_that_was_stopped_or_killed_resumes_to_the_same_bits(
         assert "continue with: crossbias train --resume --out run" in err
     assert not (tmp_path / "run" / "done").exists()
 
-    process = start("train", "--resume", "--out", "run", folder=tmp_path)
+    process = program(COMMAND, ["crossbias", "train", "--resume", "--out", "run"], tmp_path)
     _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     weights = load_file(tmp_path / "run" / "model.safetensors")

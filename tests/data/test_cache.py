@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -203,15 +202,13 @@ print(images.read_images(files, images.Fit(8), cache=Path(sys.argv[2]))[1])
 """
 
 
-def start(files: Path, cache: Path, pause: float, log: Path) -> subprocess.Popen:
-    arguments = [str(files), str(cache), str(pause), str(log)]
-    command = [sys.executable, "-c", PROGRAM, *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def arguments(folder: Path, cache: Path, pause: float) -> list[str]:
+    return ["-c", str(folder / "files"), str(cache), str(pause), str(folder / "log")]
 
 
-def test_a_killed_building_goes_on_where_it_was(tmp_path, cache, decodings):
+def test_a_killed_building_goes_on_where_it_was(program, tmp_path, cache, decodings):
     files = some_files(tmp_path / "files", 200)
-    process = start(tmp_path / "files", cache, 0.02, tmp_path / "log")
+    process = program(PROGRAM, arguments(tmp_path, cache, 0.02))
     written = []
     while not written:
         time.sleep(0.02)
@@ -224,9 +221,9 @@ def test_a_killed_building_goes_on_where_it_was(tmp_path, cache, decodings):
     assert torch.equal(images, expected)
 
 
-def test_two_processes_at_once_decode_every_file_once(tmp_path, cache):
+def test_two_processes_at_once_decode_every_file_once(program, tmp_path, cache):
     some_files(tmp_path / "files", 30)
-    processes = [start(tmp_path / "files", cache, 0.05, tmp_path / "log") for _ in range(2)]
+    processes = [program(PROGRAM, arguments(tmp_path, cache, 0.05)) for _ in range(2)]
     first, second = (process.communicate()[0] for process in processes)
     assert first == second != ""
     assert len((tmp_path / "log").read_text()) == 30

@@ -1,9 +1,5 @@
 """A data set larger than the memory a process may have trains from its map."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -68,11 +64,10 @@ print(len(data.subset(quarter)), data.subset(quarter).inputs.shape)
 """
 
 
-def test_data_larger_than_the_memory_allowed_trains(tmp_path):
+def test_data_larger_than_the_memory_allowed_trains(program, tmp_path):
     """Linux limits memory that a process may write to (RLIMIT_DATA), not read-only maps."""
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    environment = os.environ | {"CROSSBIAS_CACHE": str(tmp_path / "cache")}
-    found = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    environment = {"CROSSBIAS_CACHE": str(tmp_path / "cache")}
+    found = program.run(PROGRAM, ["-c", str(tmp_path)], environment=environment)
     trained = ["does not fit", "0 True", "1 True"]
     chosen = ["does not fit", "1000 torch.Size([1000, 3, 224, 224])"]
     assert found.stdout.splitlines() == trained + chosen, found.stderr

@@ -1,10 +1,7 @@
 """Two processes on the CPU: what Fabric does there, and that methods end with equal weights."""
 
 import importlib.util
-import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,31 +26,19 @@ worker = load_worker()
 
 
 @pytest.fixture(scope="session")
-def findings(tmp_path_factory):
+def findings(program, tmp_path_factory):
     """What the two processes found, by rank. They are started once for all tests."""
     folder = tmp_path_factory.mktemp("two")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    program = Path(__file__).with_name("worker.py")
+    place = {"NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    code = Path(worker.__file__).read_text()
     processes = [
-        subprocess.Popen(
-            [sys.executable, str(program), str(folder)],
-            env=os.environ
-            | {"LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-            | {"OMP_NUM_THREADS": "1", "NODE_RANK": "0"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        program(code, ["worker.py", str(folder)], environment=place | {"LOCAL_RANK": str(rank)})
         for rank in range(2)
     ]
-    try:
-        printed = [process.communicate(timeout=300)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+    printed = ["".join(process.communicate(timeout=300)) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], "\n".join(printed)
     results = [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
     return results, folder

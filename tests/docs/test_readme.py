@@ -12,7 +12,7 @@ def x_rays(split: str, samples: int) -> dict[str, torch.Tensor]:
     """What the reader has: images of one split, and two numbers for each."""
     disease = torch.arange(samples) % 2
     hospital = torch.where(torch.arange(samples) % 5 == 0, 1 - disease, disease)
-    noise = torch.randint(60, (samples, 3, 32, 32), generator=torch.Generator().manual_seed(0))
+    noise = torch.randint(60, (samples, 3, 16, 16), generator=torch.Generator().manual_seed(0))
     images = noise + 60 * hospital[:, None, None, None]
     columns = {"images": images.to(torch.uint8), "disease": disease, "hospital": hospital}
     return {f"{split}_{name}": column for name, column in columns.items()}

@@ -9,6 +9,8 @@ from crossbias import Network, TrainConfig
 from crossbias.data import load
 from crossbias.methods import ERM, IE
 
+from .seeds import SEEDS
+
 MARGIN = 0.15  # of the conflicting test images, at least, for each seed
 DATA = {"size": 600, "rho": 0.9, "image_size": 16, "test_size": 500}
 
@@ -25,7 +27,7 @@ def small_network() -> Network:
         return Network(body, nn.Linear(48, 10))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_ie_is_right_on_more_conflicting_images_than_plain_training(seed):
     """Ten epochs are short: the lengths of the paper are stretched to them."""
     config = TrainConfig(

@@ -10,6 +10,8 @@ from crossbias.data.generated.glyphs import COLORS
 from crossbias.data.generated.strokes import draw
 from crossbias.methods import ERM, LNL
 
+from .seeds import SEEDS
+
 VARIANCE = 0.02  # of a color around its class's mean, the paper's most biased set
 MARGIN = 0.1  # of the conflicting test images, at least, for each of three seeds
 
@@ -47,7 +49,7 @@ def small_network(seed: int) -> Network:
         return Network(nn.Sequential(*layers), nn.Linear(256, 10))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_unlearning_colors_helps_where_plain_training_reads_them(seed):
     train, test = colored_glyphs(1000, "train", seed), colored_glyphs(1000, "test", seed)
     found = {}

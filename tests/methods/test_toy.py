@@ -7,8 +7,10 @@ from crossbias import TrainConfig
 from crossbias.data import load
 from crossbias.methods import ERM, ReBias
 
+from .seeds import SEEDS
 
-@pytest.mark.parametrize("seed", range(3))
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_rebias_finds_the_signal_where_plain_training_splits_the_difference(seed):
     """55 and 89 % on the de-biased points in the paper."""
     config = TrainConfig(epochs=20, batch_size=128, device="cpu", seed=seed)

@@ -23,10 +23,24 @@ def cells(table: Any) -> list[list[Any]]:
     return [[cell for cell in row.children if cell.tag in ("td", "th")] for row in body.find("tr")]
 
 
-def test_every_section_is_there_once_and_in_order(
-    write_run: WriteRun, report: Callable[..., str], parse: Parse
-) -> None:
-    root = parse(report(write_run("erm"), write_run("end", **END, conflicting=0.8)))
+@pytest.fixture(scope="module")
+def two(fake_run: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The folders of two runs; beside them is their page."""
+    home = tmp_path_factory.mktemp("two")
+    runs = {"erm": fake_run(), "end": fake_run(**END, conflicting=0.75, seed=7)}
+    folders = [run.write(home / name) for name, run in runs.items()]
+    write_report(folders, home / "page.html")
+    return folders
+
+
+@pytest.fixture
+def page_of_two(two: list[Path], parse: Parse) -> Any:
+    """The page of two runs, parsed."""
+    return parse((two[0].parent / "page.html").read_text(encoding="utf-8"))
+
+
+def test_every_section_is_there_once_and_in_order(page_of_two: Any) -> None:
+    root = page_of_two
     (html,) = root.find("html")
     assert html.attributes["lang"] == "en"
     assert [title.text for title in root.find("title")] == ["Bias report: glyphs"]
@@ -49,10 +63,8 @@ def titled(root: Any, start: str) -> Any:
     return next(each for each in tables if each.find("caption")[0].text.startswith(start))
 
 
-def test_every_table_and_picture_says_what_it_is(
-    write_run: WriteRun, report: Callable[..., str], parse: Parse
-) -> None:
-    root = parse(report(write_run("erm"), write_run("end", **END)))
+def test_every_table_and_picture_says_what_it_is(page_of_two: Any) -> None:
+    root = page_of_two
     assert len(root.find("table")) == 8
     for table in root.find("table"):
         assert len(table.find("caption")) == 1
@@ -70,11 +82,8 @@ def test_every_table_and_picture_says_what_it_is(
     assert len(identifiers) == len(set(identifiers))
 
 
-def test_the_table_shows_the_numbers_of_metrics_json(
-    write_run: WriteRun, report: Callable[..., str], parse: Parse
-) -> None:
-    folders = [write_run("erm"), write_run("end", **END, conflicting=0.75, seed=7)]
-    root = parse(report(*folders))
+def test_the_table_shows_the_numbers_of_metrics_json(two: list[Path], page_of_two: Any) -> None:
+    folders, root = two, page_of_two
     comparison, validation = (
         titled(root, f"Accuracy on the {split} split") for split in ("test", "validation")
     )
@@ -149,11 +158,10 @@ def check_number(cell: Any, estimate: Estimate) -> None:
 
 
 def test_the_table_of_groups_shows_the_numbers_of_metrics_json(
-    write_run: WriteRun, report: Callable[..., str], parse: Parse
+    two: list[Path], page_of_two: Any
 ) -> None:
-    folders = [write_run("erm"), write_run("end", **END, conflicting=0.75)]
-    table = titled(parse(report(*folders)), "Accuracy of every group")
-    metrics = [read_json(folder / "metrics.json")["test"] for folder in folders]
+    table = titled(page_of_two, "Accuracy of every group")
+    metrics = [read_json(folder / "metrics.json")["test"] for folder in two]
     for place, row in enumerate(cells(table)):
         groups = [each["groups"][place] for each in metrics]
         kind = "aligned" if place in (0, 4, 8) else "conflicting"
@@ -193,11 +201,8 @@ def test_supervision_selection_and_what_repeats_a_run_are_told(
     assert "The rows differ in more than method and seed: the rule by which" in root.text
 
 
-def test_sortable_headings_are_buttons_and_their_cells_carry_values(
-    write_run: WriteRun, report: Callable[..., str], parse: Parse
-) -> None:
-    root = parse(report(write_run("erm"), write_run("end", **END)))
-    tables = [e for e in root.find("table") if "sortable" in e.attributes.get("class", "")]
+def test_sortable_headings_are_buttons_and_their_cells_carry_values(page_of_two: Any) -> None:
+    tables = [e for e in page_of_two.find("table") if "sortable" in e.attributes.get("class", "")]
     assert len(tables) == 4
     for table in tables:
         heads = table.find("thead")[0].find("th")

@@ -86,6 +86,40 @@ def test_no_shortcut_is_not_made_one(write_run: WriteRun) -> None:
     )
 
 
+def answer(folder: Path, target: np.ndarray, bias: np.ndarray, right: np.ndarray) -> Metrics:
+    """Put other test samples into a run; wrong answers are the next class."""
+    classes = target.max() + 1
+    answers = torch.from_numpy(np.where(right, target, (target + 1) % classes))
+    found = Predictions(
+        index=torch.arange(len(target)),
+        target=torch.from_numpy(target),
+        probabilities=torch.nn.functional.one_hot(answers, classes).float(),
+        attributes={"background": torch.from_numpy(bias)},
+    )
+    save_predictions(folder / "predictions.npz", {"test": found})
+    names = {"classes": tuple("abc"[:classes]), "values": tuple("xyz"[:classes])}
+    metrics = Metrics.from_answers(
+        found.target, torch.from_numpy(bias), answers, alignment=torch.eye(classes) > 0, **names
+    )
+    write_json(folder / "metrics.json", {"test": metrics.to_json()})
+    return metrics
+
+
+def test_the_gap_counts_each_class_by_its_conflicting_samples(write_run: WriteRun) -> None:
+    """50 points in a class with 30 of them, 10 points in one with 10; one has none aligned."""
+    folder = write_run("erm", classes=tuple("abc"), biases=tuple("xyz"))
+    groups = [  # class, bias value, samples, right ones
+        *((0, 0, 10, 10), (0, 1, 30, 15)),
+        *((1, 1, 30, 27), (1, 2, 10, 8)),
+        (2, 0, 10, 0),
+    ]
+    target, bias = (np.repeat([g[k] for g in groups], [g[2] for g in groups]) for k in (0, 1))
+    right = np.concatenate([np.arange(n) < correct for _, _, n, correct in groups])
+    answer(folder, target, bias, right)
+    gap = gap_of(compare(folder).baseline)
+    assert gap.value == pytest.approx((30 * 0.5 + 10 * 0.1) / 40)
+
+
 def test_a_hard_class_is_not_a_shortcut(write_run: WriteRun) -> None:
     """Errors depend on the class alone, but most samples of the hard class conflict."""
     folder = write_run("erm", aligned=1.0, conflicting=1.0, classes=("a", "b"), biases=("x", "y"))
@@ -94,20 +128,8 @@ def test_a_hard_class_is_not_a_shortcut(write_run: WriteRun) -> None:
     share = np.where(target == 0, 0.9, 0.2)  # of the aligned in each class
     bias = np.where(draw.random(2000) < share, target, 1 - target)
     right = draw.random(2000) < np.where(target == 0, 0.95, 0.6)
-    answers = torch.from_numpy(np.where(right, target, 1 - target))
-    found = Predictions(
-        index=torch.arange(2000),
-        target=torch.from_numpy(target),
-        probabilities=torch.nn.functional.one_hot(answers, 2).float(),
-        attributes={"background": torch.from_numpy(bias)},
-    )
-    save_predictions(folder / "predictions.npz", {"test": found})
-    metrics = Metrics.from_answers(
-        found.target, torch.from_numpy(bias), answers,
-        alignment=torch.eye(2) > 0, classes=("a", "b"), values=("x", "y"),
-    )  # fmt: skip
+    metrics = answer(folder, target, bias, right)
     assert metrics.aligned.low > metrics.conflicting.high + 0.1
-    write_json(folder / "metrics.json", {"test": metrics.to_json()})
     first = told(folder)[0]
     assert "plain training is not clearly worse where the shortcut misleads" in first
     assert "Within a class, the difference is" in first

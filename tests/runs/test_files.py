@@ -1,7 +1,6 @@
 import errno
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import BinaryIO
@@ -98,12 +97,11 @@ for name, write in writers.items():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no file size limit to set")
-def test_a_file_the_system_refuses_to_grow_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_file_the_system_refuses_to_grow_is_a_clear_error(program, tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("plain", "numpy", "torch")]
     for path in paths:
         write_old(path)
-    command = [sys.executable, "-c", REFUSED_TO_GROW, str(tmp_path)]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    printed = program.run(REFUSED_TO_GROW, ["-c", str(tmp_path)]).stdout
     for path, message in zip(paths, printed.splitlines(), strict=True):
         assert message.startswith(f"cannot write {path}: File too large")
         assert path.read_bytes() == b"old"

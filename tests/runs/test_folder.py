@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -193,8 +191,7 @@ def test_a_checkpoint_of_another_method_or_network_is_refused(
 
 
 FULL_DISK = """
-import resource, signal, sys
-sys.path.insert(0, {tests!r})
+import resource, signal
 from crossbias.testing import tiny_data, tiny_network
 import crossbias
 from crossbias.methods import ERM
@@ -215,17 +212,14 @@ try:
         progress=FillsUp(),
     )
 except crossbias.CrossbiasError as error:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     print(error)
 """
 
 
-def test_a_disk_that_fills_up_while_saving_leaves_the_last_checkpoint_whole(tmp_path):
-    from pathlib import Path
-
+def test_a_disk_that_fills_up_while_saving_leaves_the_last_checkpoint_whole(program, tmp_path):
     folder = tmp_path / "run"
-    tests = str(Path(__file__).parents[1])
-    code = FULL_DISK.format(tests=tests, folder=str(folder))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert f"cannot write {folder / 'checkpoint.pt'}: File too large" in done.stdout
+    done = program.run(FULL_DISK.format(folder=str(folder)))
+    assert f"cannot write {folder / 'checkpoint.pt'}: File too large" in done.stdout, done.stderr
     assert torch.load(folder / "checkpoint.pt", weights_only=True)["epoch"] == 1
     assert not [path for path in folder.iterdir() if path.name.endswith(".tmp")]

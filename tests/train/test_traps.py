@@ -106,7 +106,7 @@ def test_networks_from_one_object_start_differently_unless_they_were_trained():
     "make",
     [
         lambda: crossbias.create("resnet18", num_classes=3),
-        lambda: crossbias.create("vit_tiny_patch16_224", num_classes=3),
+        lambda: crossbias.create("vit_tiny_patch16_224", num_classes=3, img_size=32, depth=2),
         lambda: crossbias.create("convnet", num_classes=3),
         lambda: crossbias.create("mlp", num_classes=3, in_features=108),
     ],
@@ -118,8 +118,7 @@ def test_a_network_shows_whether_it_was_trained(make):
     redraw(network)
     assert not looks_trained(network)
     optimizer = torch.optim.SGD(network.parameters(), lr=1.0)
-    vit, mlp = network.num_features == 192, network.num_features == 100
-    images = torch.rand(4, 108) if mlp else torch.rand(4, 3, *([224] * 2 if vit else [32] * 2))
+    images = torch.rand(4, 108) if network.num_features == 100 else torch.rand(4, 3, 32, 32)
     for _ in range(2):
         optimizer.zero_grad()
         F.cross_entropy(10 * network(images).logits, torch.tensor([0, 1, 2, 0])).backward()

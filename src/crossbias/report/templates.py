@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,12 @@ HERE = Path(__file__).parent
 
 def render_template(name: str, **content: Any) -> str:
     """A page as text; every value is shown as text unless it is ``Markup``."""
+    return _environment().get_template(name).render(_frame() | content)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    """Made once in a process, because it keeps the compiled templates."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
@@ -34,7 +40,7 @@ def render_template(name: str, **content: Any) -> str:
         "points": lambda value: f"{100 * value:+.1f}",
         "pretty": partial(json.dumps, indent=2, ensure_ascii=False),
     }
-    return environment.get_template(name).render(_frame() | content)
+    return environment
 
 
 def _frame() -> dict[str, Any]:

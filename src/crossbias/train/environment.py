@@ -4,6 +4,7 @@ import platform
 import shlex
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -29,8 +30,12 @@ def package_version() -> str:
         return "source"
 
 
+@cache
 def source_commit() -> str | None:
-    """The commit of crossbias where it runs from a git checkout, marked if it was changed."""
+    """The commit of crossbias where it runs from a git checkout, marked if it was changed.
+
+    Asked once in a process, which keeps the code that it imported.
+    """
     here = Path(__file__).parent
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
