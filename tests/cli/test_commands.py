@@ -278,7 +278,8 @@ def test_of_two_processes_one_prints_the_header_and_the_results(program, tmp_pat
     assert err.count("float32, 2 processes\n") == err.count("final 1/1  ") == 1
 
 
-LONG = ["crossbias", "train", *FAST, "--method", "pgd", "--epochs", "30", "--out", "run"]
+PGD = ["--method", "pgd", "--set", "biased_epochs=8"]
+LONG = ["crossbias", "train", *FAST, *PGD, "--epochs", "30", "--out", "run"]
 
 
 @pytest.fixture(scope="module")
