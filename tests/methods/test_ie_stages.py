@@ -11,7 +11,7 @@ import crossbias
 from crossbias import TrainConfig
 from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.methods import IE
-from crossbias.methods.bias_ensemble import divided, ensemble_certainty
+from crossbias.methods.bias_ensemble import divided, ensemble_certainty, member_steps
 from crossbias.train.run import Run
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
@@ -62,10 +62,9 @@ def test_certainty_is_the_probability_of_right_predictions(data, network, monkey
     ("length", "steps", "expected"),
     [(0.02, 6, 6), (0.02, 600, 50), (0.02, 6000, 120), (0.1, 600, 60), (3, 600, 3)],
 )
-def test_a_fraction_is_at_least_fifty_steps(length, steps, expected, data, network):
+def test_a_fraction_is_at_least_fifty_steps(length, steps, expected):
     """At most the whole training; a number of steps holds as it is."""
-    run = Run(data, network=network, config=dataclasses.replace(CONFIG, steps=steps))
-    assert IE(ensemble_length=length)._ensemble_steps(run) == expected
+    assert member_steps(length, steps) == expected
 
 
 class LayerBeforeHead(nn.Module):
