@@ -25,6 +25,7 @@ from torch import Tensor
 from benchmarks.measure import RESULTS
 from benchmarks.table import ROOT, Job, train
 from crossbias.errors import CrossbiasError
+from crossbias.runs.files import write_atomically
 
 _LENGTHS = (0.1, 0.2, 0.4, 0.8)  # widths of the kernel that are tried, in parts of a range
 _NOISE = 0.1  # variance of a trial's accuracy by chance, in parts of the variance of all trials
@@ -192,7 +193,8 @@ def _write(plan: Plan, found: dict[str, list[dict[str, Any]]], path: Path) -> No
     columns = {name: summary(plan, name, trials) for name, trials in found.items()}
     content = {"benchmark": "end_search", "plan": asdict(plan), "found": columns}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    text = json.dumps(content, indent=1) + "\n"
+    write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def summary(plan: Plan, column: str, trials: list[dict[str, Any]]) -> dict[str, Any]:

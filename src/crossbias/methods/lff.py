@@ -95,9 +95,7 @@ class FailureTraining(Method):
         self.biased_network, self.biased_optimizer = run.build()
         self.biased_losses = LossTable(run, weight=self.options.alpha_loss)
         self.losses = LossTable(run, weight=self.options.alpha_loss)
-        self.aligned = None if self.division is None else self.division.aligned.float()
-        if self.aligned is not None:
-            self.aligned = self.aligned.to(run.device)
+        self.aligned = self.division and self.division.aligned.float().to(run.device)
 
     def step(self, batch: Batch) -> Losses:
         """One update of each network; the weights know the losses of this batch."""
