@@ -18,7 +18,7 @@ test-slow: .venv/installed
 # Tests whose answers a processor could change, on three instruction sets with one and two threads.
 PORTABLE := tests/functional tests/verify tests/networks/test_grad_cam.py tests/train/test_training.py \
   $(addprefix tests/data/test_,$(addsuffix .py,assignment augment glyphs handwriting images mnist_sets \
-  noise order planting strokes textures toy)) $(addprefix tests/methods/test_,$(addsuffix .py,end ie lnl pgd rebias))
+  noise order planting strokes textures toy)) $(addprefix tests/methods/test_,$(addsuffix .py,end ie lff lnl pgd rebias))
 
 test-portable: .venv/installed
 	for capability in default avx2 ""; do for threads in 1 2; do \

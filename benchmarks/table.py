@@ -18,7 +18,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.formatting import DASH
 from crossbias.parameters import closest, unknown
 from crossbias.registry import METHODS
+from crossbias.runs.files import write_atomically
 from crossbias.runs.health import load_health
 from crossbias.verify import over_seeds
 
@@ -182,12 +183,16 @@ def _fill(table: Table, options: argparse.Namespace) -> None:
         return job, train(job, options.runs / options.name, options.jobs)
 
     options.results.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for job, record in pool.map(run, missing):
+    pool = ThreadPoolExecutor(options.jobs)
+    try:
+        for future in as_completed([pool.submit(run, job) for job in missing]):
+            job, record = future.result()
             if record is not None:
                 print(job.key, record.get("failed") or record["found"], flush=True)
                 found[job.key] = record
-                write(table, found, path)
+                write(table, found, path)  # at once: the process may be stopped at any time
+    finally:
+        pool.shutdown(cancel_futures=True)
     write(table, found, path)
 
 
@@ -257,7 +262,8 @@ def write(table: Table, found: Mapping[str, dict[str, Any]], path: Path) -> None
     check_results(table, found)
     cells = [cell for cell in _cells(table, found) if cell["n"] or cell["failed"]]
     content = {"title": table.title, "paper": table.paper, "cells": cells, "runs": dict(found)}
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    text = json.dumps(content, indent=1) + "\n"
+    write_atomically(path, lambda file: file.write(text.encode()))
     path.with_suffix(".md").write_text(markdown(table, cells))
 
 

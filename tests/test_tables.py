@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -149,6 +150,26 @@ def test_a_folder_of_another_command_is_refused(home):
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(CrossbiasError, match=r"holds the run of .*--seed 3 .*, not of .*--seed 0"):
         tables.train(job, home / "runs", 1)
+
+
+def test_a_finished_run_is_written_while_others_train(home, monkeypatch):
+    """The first run of the table ends last, and only after the second one is in the results."""
+    path, shown = home / "results" / "one.json", threading.Event()
+
+    def train(job, runs, jobs):
+        if job.key == "plain | weak | 0":
+            assert shown.wait(20)
+            assert set(json.loads(path.read_text())["runs"]) >= {"plain | strong | 0"}
+        return {"found": {"test": {"overall": 0.5}}}
+
+    def write(*arguments):
+        original(*arguments)
+        shown.set()
+
+    original = tables.write
+    monkeypatch.setattr(tables, "train", train)
+    monkeypatch.setattr(tables, "write", write)
+    assert len(made(home, monkeypatch, "--jobs", "2")["runs"]) == 4
 
 
 def test_an_interrupted_run_is_no_result(home, monkeypatch, capsys):

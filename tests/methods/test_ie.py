@@ -22,7 +22,7 @@ OTHER_VALUES = {
     "members": 1,
     "ensemble_length": 30,
     "q": 0.1,
-    "confidence": 0.43,
+    "confidence": 0.3,
     "reference_start": 0.5,
     "guidance_start": 0.5,
     "alpha_loss": 0.9,

@@ -11,7 +11,7 @@ import crossbias
 from crossbias import TrainConfig
 from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.methods import IE
-from crossbias.methods.bias_ensemble import divided, ensemble_certainty
+from crossbias.methods.bias_ensemble import divided, ensemble_certainty, member_steps
 from crossbias.train.run import Run
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
@@ -34,20 +34,6 @@ def test_a_class_without_aligned_samples_counts_as_aligned(data):
     aligned, candidates = divided(certainty, subset, confidence=0.99)
     assert torch.equal(aligned, torch.arange(48) >= 6)
     assert torch.equal(candidates, (torch.arange(48) >= 6) & (data.targets == 1))
-
-
-def test_a_class_with_few_certain_samples_is_aligned_where_it_is_answered_rightly(data):
-    """Of 16 samples of class 1, one is certain, nine are right and six are wrong."""
-    own = (data.targets == 1).nonzero().squeeze(1)
-    certainty = torch.ones(3, 48)
-    certainty[:, own[1:10]], certainty[:, own[10:]] = 0.5, 0.0
-    aligned, candidates = divided(certainty, data, confidence=0.99)
-    assert len(own) == 16
-    assert torch.equal(candidates.nonzero().squeeze(1), own[10:])
-    assert torch.equal(aligned, ~candidates)
-    certainty[:, own[1]] = 1.0  # two of sixteen are more than a tenth
-    aligned, _ = divided(certainty, data, confidence=0.99)
-    assert torch.equal(aligned[own].nonzero().squeeze(1), torch.tensor([0, 1]))
 
 
 def test_certainty_is_the_probability_of_right_predictions(data, network, monkeypatch):
@@ -76,10 +62,9 @@ def test_certainty_is_the_probability_of_right_predictions(data, network, monkey
     ("length", "steps", "expected"),
     [(0.02, 6, 6), (0.02, 600, 50), (0.02, 6000, 120), (0.1, 600, 60), (3, 600, 3)],
 )
-def test_a_fraction_is_at_least_fifty_steps(length, steps, expected, data, network):
+def test_a_fraction_is_at_least_fifty_steps(length, steps, expected):
     """At most the whole training; a number of steps holds as it is."""
-    run = Run(data, network=network, config=dataclasses.replace(CONFIG, steps=steps))
-    assert IE(ensemble_length=length)._ensemble_steps(run) == expected
+    assert member_steps(length, steps) == expected
 
 
 class LayerBeforeHead(nn.Module):

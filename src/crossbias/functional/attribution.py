@@ -87,7 +87,7 @@ def intrinsic_weight(
 
 
 def _common_features(maps: Tensor, partner_maps: Tensor) -> tuple[Tensor, Tensor]:
-    """How common features are, c of eq. 4, and where the partner's are, i*; ``(B, hw)`` each."""
+    """The score c of eq. 4, and the partner's most similar position i*, ``(B, hw)`` each."""
     z, partner_z = at_least_float32(maps).flatten(2), at_least_float32(partner_maps).flatten(2)
     with no_autocast(maps):
         similarity = partner_z.mT @ z  # (B, partner's h'w', h w): z_i^BN . z_n

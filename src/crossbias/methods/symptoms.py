@@ -62,12 +62,15 @@ def largest_class(data: BiasedDataset) -> float:
     return int(data.targets.bincount().max()) / len(data)
 
 
-def biased_network_symptoms(accuracy: TrainingAccuracy, data: BiasedDataset) -> Iterator[Symptom]:
+def biased_network_symptoms(
+    accuracy: TrainingAccuracy, data: BiasedDataset, *, length: str = "biased_epochs"
+) -> Iterator[Symptom]:
     """Whether a network that should follow the shortcut does something else.
 
     Args:
         accuracy: Of the biased network.
         data: What it was trained on.
+        length: The setting that makes its training longer or shorter.
     """
     overall, aligned, conflicting = accuracy
     if not has_learned(overall, data):
@@ -76,19 +79,20 @@ def biased_network_symptoms(accuracy: TrainingAccuracy, data: BiasedDataset) -> 
             f"The biased network is right on {percent(overall)} of its training samples, hardly "
             f"more often than the largest class occurs ({percent(largest_class(data))}): it has "
             f"learned no shortcut, and its scores say nothing.",
-            "Train it longer with biased_epochs, or raise train.lr.",
+            f"Train it longer with {length}, or raise train.lr.",
         )
     elif aligned is not None and conflicting is not None:
-        yield from _preference_symptoms(aligned, conflicting, data.bias or "")
+        yield from _preference_symptoms(aligned, conflicting, data.bias or "", length)
     elif overall > 1 - FEWEST_WRONG:
-        yield _memorized(f"{percent(overall, decimals=2)} of its training samples")
+        yield _memorized(f"{percent(overall, decimals=2)} of its training samples", length)
 
 
-def _preference_symptoms(aligned: float, conflicting: float, bias: str) -> Iterator[Symptom]:
+def _preference_symptoms(
+    aligned: float, conflicting: float, bias: str, length: str
+) -> Iterator[Symptom]:
     if conflicting > _BY_HEART:
-        yield _memorized(
-            f"{percent(conflicting)} of the training samples that conflict with {bias}"
-        )
+        what = f"{percent(conflicting)} of the training samples that conflict with {bias}"
+        yield _memorized(what, length)
     elif aligned - conflicting < _LEAST_GAP:
         yield Symptom(
             "biased network is not biased",
@@ -96,16 +100,16 @@ def _preference_symptoms(aligned: float, conflicting: float, bias: str) -> Itera
             f"conflict with {bias} and on {percent(aligned)} of the others: it does not follow "
             f"{bias}, so its scores do not find the samples that conflict.",
             f"Look at plain training: if it does not follow {bias} either, there is nothing to "
-            f"repair. Otherwise train the biased network longer with biased_epochs.",
+            f"repair. Otherwise train the biased network longer with {length}.",
         )
 
 
-def _memorized(what: str) -> Symptom:
+def _memorized(what: str, length: str) -> Symptom:
     return Symptom(
         "biased network memorized",
         f"The biased network is right on {what}: it has learned the hard samples by heart, and "
         f"their scores no longer stand out.",
-        "Train it for fewer epochs with biased_epochs, or with a lower rate.",
+        f"Train it for fewer epochs with {length}, or with a lower rate.",
     )
 
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crossbias.functional import guidance_distance, pooled_guidance, relative_difficulty
-from crossbias.methods.bias_ensemble import Division
+from crossbias.methods.bias_ensemble import Division, in_steps
 from crossbias.methods.ie.bias_negatives import BiasNegatives
 from crossbias.methods.ie.guidance_maps import intrinsic_maps, telling_pairs
 from crossbias.methods.loss_table import LossTable
@@ -159,11 +159,6 @@ class GuidedTraining(Method):
 
     def __repr__(self) -> str:
         return repr(self.options)
-
-
-def in_steps(length: float, total: int) -> int:
-    """A length below 1 is a fraction of the total."""
-    return int(length * total if length < 1 else length)
 
 
 def _cross_entropy(output: Output, batch: Batch) -> Tensor:
