@@ -120,6 +120,16 @@ def cases() -> Iterator[Case]:  # noqa: PLR0912
     for n, slope in ((50, 1.0), (500, 0.5)):
         yield Case("Brier score", f"{n} samples, true slope {slope}", _brier(n, slope))
         yield Case("calibration slope", f"{n} samples, true slope {slope}", _slope(n, slope))
+    for patients, each, accuracy, correlation in CLUSTERS:
+        about = f"{patients} patients, {each} images each, at {accuracy}, {correlation} alike"
+        for groups, runs in ((1, 1), (4, 1), (4, 3)):
+            setting = f"{about}; {groups} group{'s'[: groups > 1]}, {runs} seed{'s'[: runs > 1]}"
+            trial = _patients_gain(patients, each, accuracy, correlation, groups, runs)
+            yield Case("gain over patients", setting, trial)
+        yield Case(
+            "mean of groups over patients", f"{about}; 4 groups",
+            _patients(patients, each, accuracy, correlation, groups=4),
+        )  # fmt: skip
 
 
 GROUPS = {
@@ -207,15 +217,40 @@ def _lowest(parts: list[tuple[int, int, float]]) -> Trial:
     return lambda draw: (lowest_of(draw.binomial(sizes, truths).tolist(), sizes), min(truths))
 
 
-def _patients(patients: int, each: int, accuracy: float, correlation: float) -> Trial:
+def _patients(
+    patients: int, each: int, accuracy: float, correlation: float, groups: int = 1
+) -> Trial:
+    """The accuracy over groups of patients, each group counting the same."""
+
     def trial(draw: Draw) -> tuple[Estimate, float]:
         patient = np.repeat(np.arange(patients), draw.poisson(each - 1, patients) + 1)
         own, noise = draw.normal(size=patients)[patient], draw.normal(size=len(patient))
         difficulty = math.sqrt(correlation) * own + math.sqrt(1 - correlation) * noise
         right = torch.from_numpy(difficulty < norm.ppf(accuracy))
         cluster = torch.from_numpy(patient)
-        part = torch.zeros_like(cluster)
-        return clustered_accuracy(right, part, torch.ones(1), cluster), accuracy
+        weights = torch.full((groups,), 1 / groups)
+        return clustered_accuracy(right, cluster % groups, weights, cluster), accuracy
+
+    return trial
+
+
+def _patients_gain(
+    patients: int, each: int, accuracy: float, correlation: float, groups: int, runs: int
+) -> Trial:
+    """Two equal methods; half of what makes a patient or an image hard is the method's own."""
+    weights = torch.full((groups,), 1 / groups)
+
+    def trial(draw: Draw) -> tuple[Estimate, float]:
+        patient = np.repeat(np.arange(patients), draw.poisson(each - 1, patients) + 1)
+        common, own = draw.normal(size=patients), draw.normal(size=(2, 1, patients))
+        image = draw.normal(size=len(patient)) + draw.normal(size=(2, runs, len(patient)))
+        difficulty = math.sqrt(correlation / 2) * (common + own)[..., patient]
+        difficulty = difficulty + math.sqrt((1 - correlation) / 2) * image
+        difficulty += 0.05 * draw.normal(size=(2, runs, 1)) * (runs > 1)
+        answers = torch.from_numpy(difficulty < norm.ppf(accuracy))
+        cluster = torch.from_numpy(patient)
+        cell = cluster % groups
+        return paired_difference(*answers, cell=cell, weights=weights, cluster=cluster), 0.0
 
     return trial
 

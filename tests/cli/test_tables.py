@@ -54,3 +54,15 @@ def test_details_have_rates_of_two_classes_by_source() -> None:
 def test_corrupted_splits_have_their_mean() -> None:
     lines = printed(print_metrics, "split", {"test-c-fog-1": judged(), "test-c-snow-1": judged()})
     assert lines[-1] == "mean corruption accuracy: 50.0% (39.3\N{EN DASH}60.7%)"
+
+
+def test_clusters_are_named_and_widen_rates_too() -> None:
+    metrics = judged()
+    clustered = replace(metrics, clusters=20, effective_samples=20.0)
+    lines = printed(print_metrics, "split", {"test": clustered})
+    assert lines[-1] == (
+        "test: The 80 samples are in 20 clusters and say as much about the overall accuracy as 20 "
+        "independent samples. Intervals over samples take that into account"
+    )
+    rates = [line for line in printed(print_details, {"test": clustered}) if " there " in line]
+    assert rates[0].startswith("test there 100.0 [56.6, 100.0] 0.0 [0.0, 43.4] 50.0")

@@ -54,8 +54,8 @@ def print_metrics(what: str, rows: Mapping[str, Metrics]) -> None:
             table.add_row(escape(label), *map(_cell, accuracies))
     print_table(table)
     for name, metrics in rows.items():
-        if metrics.warning:
-            say(f"{name}: {metrics.warning}")
+        for text in filter(None, (metrics.cluster_note, metrics.warning)):
+            say(f"{name}: {text}")
     corrupted = mean_over_corrupted_splits({name: row.overall for name, row in rows.items()})
     if corrupted.n:
         limits = percent_range(corrupted.low, corrupted.high)
@@ -80,7 +80,7 @@ def _print_rates(rows: Mapping[str, Metrics]) -> None:
     names = ("true positive", "true negative", "balanced accuracy")
     table = make_table("split", "bias", *names, title="\nrates in % [95% interval]")
     for name, metrics in rows.items():
-        for rates in rates_by_source(metrics.cells):
+        for rates in rates_by_source(metrics.cells, effect=metrics.design_effect):
             table.add_row(escape(name), escape(rates.source), *map(_cell, rates[1:]))
     if table.row_count:
         print_table(table)
