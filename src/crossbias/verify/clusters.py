@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crossbias.verify.accuracies import WEIGHTS, stratified
 from crossbias.verify.cells import Group
-from crossbias.verify.intervals import NO_SAMPLES, Estimate, lowest_of, wilson_limits
+from crossbias.verify.intervals import NO_SAMPLES, Estimate, lowest_of, wilson, wilson_limits
 
 if TYPE_CHECKING:
     from crossbias.verify.metrics import Metrics
@@ -39,6 +39,18 @@ def clustered_accuracy(right: Tensor, part: Tensor, weights: Tensor, cluster: Te
     if not n:
         return NO_SAMPLES
     return Estimate(value, *wilson_limits(value, effective), n)
+
+
+def share_of(flags: Tensor, cluster: Tensor | None) -> Estimate:
+    """The share of samples with a flag, over clusters if there are any.
+
+    Args:
+        flags: ``(n,)`` bool.
+        cluster: ``(n,)`` int64, the cluster of each sample; None where all are independent.
+    """
+    if cluster is None:
+        return wilson(int(flags.sum()), len(flags))
+    return clustered_accuracy(flags, torch.zeros_like(cluster), torch.ones(1), cluster)
 
 
 def effective_samples(right: Tensor, cluster: Tensor) -> float:
