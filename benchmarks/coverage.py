@@ -13,6 +13,7 @@ import torch
 from scipy.stats import norm
 
 from benchmarks.measure import keep
+from crossbias.audit.association import strength_of
 from crossbias.verify import (
     WEIGHTS,
     Cells,
@@ -130,6 +131,10 @@ def cases() -> Iterator[Case]:  # noqa: PLR0912
             "mean of groups over patients", f"{about}; 4 groups",
             _patients(patients, each, accuracy, correlation, groups=4),
         )  # fmt: skip
+    for classes, values, rule, patients, each in ASSOCIATIONS:
+        about = f"{classes} x {values}, {rule} of values by a rule, {patients}"
+        setting = f"{about} patients, {each} images each" if each > 1 else f"{about} samples"
+        yield Case("Cramer's V", setting, _association(classes, values, rule, patients, each))
 
 
 GROUPS = {
@@ -173,6 +178,18 @@ CLUSTERS = (
     (100, 5, 0.8, 0.0),
 )
 """Patients, mean number of images, accuracy, and the correlation of difficulty in a patient."""
+
+ASSOCIATIONS = (
+    (2, 2, 0.0, 100, 1),
+    (2, 2, 0.2, 100, 1),
+    (2, 2, 0.95, 100, 1),
+    (2, 20, 0.3, 200, 1),
+    (10, 40, 0.3, 400, 1),
+    (10, 40, 0.8, 400, 1),
+    (2, 2, 0.5, 60, 5),
+    (3, 6, 0.4, 80, 4),
+)
+"""Classes, values, share of values that tell the class, patients, and images of each."""
 
 GAPS = {
     "2 values, equal rates, 100 each": ([100, 100], [0.8, 0.8]),
@@ -251,6 +268,25 @@ def _patients_gain(
         cluster = torch.from_numpy(patient)
         cell = cluster % groups
         return paired_difference(*answers, cell=cell, weights=weights, cluster=cluster), 0.0
+
+    return trial
+
+
+def _association(classes: int, values: int, rule: float, patients: int, each: int) -> Trial:
+    """Values of which each goes along with one class; the others are drawn at random."""
+    joint = np.full((classes, values), (1 - rule) / classes / values)
+    joint[np.arange(values) % classes, np.arange(values)] += rule / values
+    expected = joint.sum(1, keepdims=True) * joint.sum(0)
+    truth = math.sqrt(((joint - expected) ** 2 / expected).sum() / (min(joint.shape) - 1))
+
+    def trial(draw: Draw) -> tuple[Estimate, float]:
+        patient = np.repeat(np.arange(patients), draw.poisson(each - 1, patients) + 1)
+        cell = torch.from_numpy(draw.choice(joint.size, patients, p=joint.ravel())[patient])
+        found = strength_of(
+            cell // values, cell % values, shape=(classes, values), permutations=199,
+            seed=int(draw.integers(2**31)), cluster=torch.from_numpy(patient) if each > 1 else None,
+        )  # fmt: skip
+        return found.cramers_v, truth
 
     return trial
 

@@ -31,7 +31,7 @@ def test_shots_of_one_scene_are_named_with_the_remedy(blank):
     assert first == second
     assert found.pair[0] != found.pair[1]
     sentence = verdict_of([], [], None, [], found).sentence.split("\n\n")[-1]
-    assert sentence.startswith("120 of 120 samples have a near-duplicate that is not in their clu")
+    assert sentence.startswith("120 of 120 samples have a near-duplicate that counts as independ")
     assert f"such as {found.pair[0]} and {found.pair[1]}." in sentence
     assert "name the column that says so (--cluster)" in sentence
     assert near_duplicates(replace(data, cluster=scene), seed=0) is None

@@ -17,21 +17,20 @@ Table = npt.NDArray[np.float64]
 
 POWER: Final = 0.8  # probability with which an effect that is stated as detectable is found
 
+_PRIOR: Final = 4  # samples, or clusters, of independent columns that are added before resampling
 _CHUNK: Final = 2**22  # shuffled labels at a time
 
 
 class Strength(NamedTuple):
     """Two measures of association, a permutation p-value, and what the test can find."""
 
-    cramers_v: Estimate  # with its bootstrap interval
-    mutual_information: float  # adjusted for chance; it has no interval, see ``adjusted``
+    cramers_v: Estimate  # adjusted for chance, with a bootstrap interval
+    mutual_information: float  # adjusted for chance; its interval would not hold what it says
     p: float
     detectable: float  # Cramer's V that is found with the probability ``POWER``
 
 
-def cramers_v(
-    counts: Table, *, corrections: int = 1, independent: float | None = None
-) -> npt.NDArray[np.float64]:
+def cramers_v(counts: Table) -> npt.NDArray[np.float64]:
     r"""Cramer's V with Bergsma's correction (2013), which is near 0 for independent columns.
 
     .. math:: \tilde V = \sqrt{\frac{\max(0, \phi^2 - \frac{(r-1)(c-1)}{n-1})}
@@ -39,9 +38,6 @@ def cramers_v(
 
     Args:
         counts: ``(..., rows, columns)`` tables; empty rows and columns do not count.
-        corrections: How many times the excess expected under independence is subtracted; 0 gives
-            the classical V.
-        independent: How many independent samples the table is worth, if fewer than it holds.
 
     Returns:
         ``(...)`` numbers from 0 to 1; 0 if only one row or column is filled.
@@ -52,10 +48,9 @@ def cramers_v(
     n = counts.sum((-1, -2))
     rows, columns = (counts.sum(axis) > 0 for axis in (-1, -2))
     r, c = rows.sum(-1).astype(np.float64), columns.sum(-1).astype(np.float64)
-    below = np.maximum((n if independent is None else independent) - 1, 1)
-    once = min(corrections, 1)
-    excess = np.maximum(0.0, _phi_squared(counts) - corrections * (r - 1) * (c - 1) / below)
-    shrunk = np.minimum(r - once * (r - 1) ** 2 / below, c - once * (c - 1) ** 2 / below) - 1
+    below = np.maximum(n - 1, 1)
+    excess = np.maximum(0.0, _phi_squared(counts) - (r - 1) * (c - 1) / below)
+    shrunk = np.minimum(r - (r - 1) ** 2 / below, c - (c - 1) ** 2 / below) - 1
     ratio = np.divide(excess, shrunk, out=np.zeros_like(excess), where=shrunk > 0)
     result: npt.NDArray[np.float64] = np.sqrt(np.minimum(ratio, 1.0))
     return result
@@ -71,18 +66,16 @@ def mutual_information(counts: Table) -> npt.NDArray[np.float64]:
     return np.clip(ratio, 0.0, 1.0)
 
 
-def adjusted(observed: float, null: npt.NDArray[np.float64]) -> float:
-    """A measure from 0 to 1 less what chance alone gives, from its values in shuffled tables.
+def adjusted(measure: npt.NDArray[np.float64], chance: float) -> npt.NDArray[np.float64]:
+    """A measure from 0 to 1, less what chance alone gives: 0 on average for independent columns.
 
-    For the normalized mutual information this is the adjusted one (Vinh et al. 2010), 0 on average
-    for independent columns and 1 for equal ones. It has no interval: with tens of values, bootstrap
-    intervals of the mutual information contain the true value in 0 to 60% of cases.
+    For the normalized mutual information this is the adjusted one (Vinh et al. 2010). It may be
+    below 0.
 
-    >>> round(adjusted(0.55, np.array([0.08, 0.12])), 3)
-    0.5
+    >>> adjusted(np.array([0.1, 0.55, 1.0]), 0.1).round(3).tolist()
+    [0.0, 0.5, 1.0]
     """
-    chance = float(null.mean())
-    return max(0.0, (observed - chance) / (1 - chance)) if chance < 1 else 0.0
+    return (measure - chance) / (1 - chance) if chance < 1 else np.zeros_like(measure)
 
 
 def detectable_v(present: tuple[int, int], *, independent: float, tests: int) -> float:
@@ -122,8 +115,10 @@ def strength_of(
 ) -> Strength:
     """How strongly two columns are associated, and the p-value of independence.
 
-    With clusters, shuffles and bootstrap draw clusters. Shuffles also tell how much larger than for
-    independent samples chance makes the association, which is what the samples are worth.
+    Cramer's V is the root of Pearson's phi² over its maximum, adjusted for chance. Without
+    clusters, shuffled columns give (r - 1)(c - 1)/(n - 1) on average; with clusters, which shuffles
+    and bootstrap keep together, the shuffles tell. The interval is that of the bootstrap, shifted
+    so that the median of resampled tables is the value.
 
     Args:
         targets: ``(n,)`` class numbers.
@@ -140,16 +135,19 @@ def strength_of(
     tables = _drawn(targets * shape[1] + values, shape, cluster, permutations, random)
     pairs = _shuffled(targets, values, cluster, permutations, random)
     null = np.stack([count_table(one, other, shape) for one, other in pairs])
-    observed, by_chance = _phi_squared(counts), _phi_squared(null)
+    most, freedom = min(rows, columns) - 1, (rows - 1) * (columns - 1)
+    observed, by_chance, resampled = (_phi_squared(each) / most for each in (counts, null, tables))
     reached = 1 + int((by_chance >= observed - 1e-12).sum())  # the observed order is possible too
-    # Without clusters, shuffles exceed independence by (r - 1)(c - 1)/(n - 1) on average.
-    excess = max(float(by_chance.mean()), 1e-12)
-    worth = n if cluster is None else min(n, 1 + (rows - 1) * (columns - 1) / excess)
+    chance = freedom / most / (n - 1) if cluster is None else float(by_chance.mean())
+    worth = min(n, 1 + freedom / most / max(chance, 1e-12))  # so many independent samples
+    squared = adjusted(observed, chance)
     # A resampled table exceeds independence twice: by the chance in the sample and by its own.
-    resampled = cramers_v(tables, corrections=2, independent=worth)
+    draws = adjusted(adjusted(resampled, chance), chance)
+    draws = np.sqrt(np.clip(draws - np.median(draws) + squared, 0, 1))
+    information = adjusted(mutual_information(counts), float(mutual_information(null).mean()))
     return Strength(
-        percentile(float(cramers_v(counts, independent=worth)), resampled, n),
-        adjusted(float(mutual_information(counts)), mutual_information(null)),
+        percentile(math.sqrt(min(1.0, max(0.0, float(squared)))), draws, n),
+        max(0.0, float(information)),
         reached / (1 + permutations),
         detectable_v((rows, columns), independent=worth, tests=tests),
     )
@@ -162,18 +160,26 @@ def _drawn(
     draws: int,
     random: np.random.Generator,
 ) -> Table:
-    """Tables of counts, (draws, *shape), of samples or clusters that are drawn with replacement."""
-    cells = math.prod(shape)
+    """Tables of counts, (draws, *shape), of samples or clusters that are drawn with replacement.
+
+    Some of independent columns are added first. Otherwise a table without an exception would pass
+    as certain.
+    """
+    n, cells = len(cell), math.prod(shape)
+    counts = torch.bincount(cell, minlength=cells).view(shape).double().numpy()
+    unrelated = (counts.sum(1, keepdims=True) * counts.sum(0) / n**2).ravel()
     if cluster is None:
-        shares = torch.bincount(cell, minlength=cells).numpy() / len(cell)
-        drawn = random.multinomial(len(cell), shares, size=draws)
-        return drawn.reshape(-1, *shape).astype(np.float64)
+        shares = (counts.ravel() + _PRIOR * unrelated) / (n + _PRIOR)
+        return random.multinomial(n, shares, size=draws).reshape(-1, *shape).astype(np.float64)
     members = torch.unique(cluster, return_inverse=True)[1].numpy()
     clusters = int(members.max()) + 1
     share = np.full(clusters, 1 / clusters)
-    weights = (random.multinomial(clusters, share)[members] for _ in range(draws))
-    counted = [np.bincount(cell.numpy(), weights=each, minlength=cells) for each in weights]
-    return np.stack(counted).reshape(-1, *shape).astype(np.float64)
+    tables = []
+    for added in random.binomial(clusters, _PRIOR / (clusters + _PRIOR), size=draws):
+        weights = random.multinomial(clusters - added, share)[members]
+        real = np.bincount(cell.numpy(), weights=weights, minlength=cells)
+        tables.append(real + n / clusters * random.multinomial(added, unrelated))
+    return np.stack(tables).reshape(-1, *shape).astype(np.float64)
 
 
 def _shuffled(

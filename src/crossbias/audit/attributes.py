@@ -27,7 +27,7 @@ class AttributeFinding:
     classes: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]  # samples of each class and value; unknown ones left out
     reason: str = ""  # why the attribute could not be tested; empty if it was
-    cramers_v: Estimate | None = None  # with Bergsma's correction
+    cramers_v: Estimate | None = None  # adjusted for chance
     mutual_information: float | None = None  # normalized, adjusted for chance
     accuracy: Estimate | None = None  # of predicting the target from it alone, cross-validated
     majority: float | None = None  # accuracy of always answering the largest class

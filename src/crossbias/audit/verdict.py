@@ -165,8 +165,8 @@ def _by_attributes(
 
 def _alike(found: NearDuplicates) -> str:
     return (
-        f"{found.number:,} of {found.examined:,} samples have a near-duplicate that is not in "
-        f"their cluster, such as {found.pair[0]} and {found.pair[1]}. If such images belong "
+        f"{found.number:,} of {found.examined:,} samples have a near-duplicate that counts as "
+        f"independent of them, such as {found.pair[0]} and {found.pair[1]}. If such images belong "
         f"together, as those of one patient do, findings here may be due to chance: name the "
         f"column that says so (--cluster), and they stay together in all tests."
     )
