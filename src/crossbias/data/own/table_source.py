@@ -166,7 +166,8 @@ class TableSource(Source):
     def notes(self) -> list[str]:
         """What a person should know about the table and how it was read."""
         found = [self.table.note, spelling_note(self.table, self._labels.columns)]
-        found += [alone_note(self.table, name) for name in {self.group_by, self.cluster} if name]
+        together = dict.fromkeys(filter(None, [self.group_by, self.cluster]))
+        found += [alone_note(self.table, name) for name in together]
         return [note for note in found if note]
 
     @once
