@@ -9,6 +9,7 @@ from sklearn.metrics import balanced_accuracy_score
 from crossbias.audit.folds import FOLDS, random_folds
 from crossbias.audit.permutation import shuffled_clusters, shuffled_within
 from crossbias.audit.probe import probe, repeats_for, standardized
+from crossbias.audit.probed_cues import detectable_score
 from crossbias.seeds import generator_for
 
 
@@ -147,3 +148,18 @@ def test_labels_may_have_gaps():
     renamed = torch.tensor([0, 5, 9])[labels]
     one, other = (probe(features, y, permutations=1, seed=0) for y in (labels, renamed))
     assert one.accuracy == pytest.approx(other.accuracy, abs=0.05)
+
+
+def test_a_detectable_score_is_found_with_a_probability_of_80_percent():
+    """A cue whose mean score is at the limit, tested beside four others."""
+    generator = torch.Generator().manual_seed(0)
+    labels, found, scores, limits = torch.arange(100) % 2, 0, [], []
+    for seed in range(50):
+        features = torch.randn(100, 16, generator=generator)
+        features[:, 0] += 1.2 * labels
+        probed = probe(features, labels, permutations=199, seed=seed)
+        found += probed.p <= 0.05 / 5
+        scores.append(probed.balanced_accuracy)
+        limits.append(detectable_score(probed.null, tests=5))
+    assert np.mean(scores) == pytest.approx(np.mean(limits), abs=0.015)
+    assert 0.63 <= found / 50 <= 0.97  # 80%, and three standard errors
