@@ -30,7 +30,7 @@ RUNS: dict[str, dict[str, dict[str, str]]] = {
         "method": {"name": '"lnl"', "target": '"color"', "biased_epochs": "1"},
         "network": {"name": '"lnl-convnet"'},
     },
-    "ie": {"method": {"name": '"ie"', "members": "2", "ensemble_length": "4"}},
+    "ie": {"method": {"name": '"ie"', "members": "2", "ensemble_length": "4", "uniform": "0.0"}},
     "denoised": {"method": {"name": '"denoised"', "noise_epochs": "1"}},
 }
 """Ten short runs on the embedded data set; values as TOML writes them."""

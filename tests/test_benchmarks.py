@@ -30,3 +30,12 @@ def test_the_page_of_coverage_is_generated_and_no_interval_falls_below_92_percen
         assert row["coverage"] >= 0.92 or row["interval"].startswith("(not used)"), row
     simulated = {(case.interval, case.setting) for case in coverage.cases()}
     assert simulated <= {(row["interval"], row["setting"]) for row in found["rows"]}
+
+
+def test_the_audit_alarms_at_the_stated_rate_once_clusters_are_named() -> None:
+    found = json.loads((ROOT / "benchmarks/results/audit_clusters-cpu.json").read_text())["found"]
+    page = (ROOT / "docs/audit.md").read_text()
+    for row in found["rows"]:
+        assert row["with clusters"] <= 20  # of 200 sets; more has a probability of .1% at 5%
+        assert f"| {row['data']} | {row['without clusters']} | {row['with clusters']} |" in page
+    assert found["rows"][0]["without clusters"] == found["sets"] == 200

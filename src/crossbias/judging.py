@@ -17,7 +17,7 @@ from crossbias.trained_run import TrainedRun
 from crossbias.verify import Metrics, Positive
 
 _WHOLE = {"validation": 0.0, "test": 1.0}  # how data without a column of splits is split
-_COLUMNS = ("target", "bias", "split_by", "group_by")  # options that name columns
+_COLUMNS = ("target", "bias", "split_by", "group_by", "cluster")  # options that name columns
 _SIZES = {"size", "image_size"}  # options that set height and width
 
 

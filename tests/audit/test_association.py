@@ -6,9 +6,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency
-from sklearn.metrics import normalized_mutual_info_score
+from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 
-from crossbias.audit.association import cramers_v, mutual_information, strength_of
+from crossbias.audit.association import (
+    cramers_v,
+    detectable_v,
+    mutual_information,
+    strength_of,
+)
 
 tables = st.integers(2, 4).flatmap(
     lambda rows: st.integers(2, 4).flatmap(
@@ -104,3 +109,48 @@ def test_independent_columns_of_a_99_to_1_class_are_not_associated():
         found = strength_of(targets, values, shape=(2, 2), permutations=99, seed=seed)
         low += found.p <= 0.05
     assert low <= 7  # of 50; more has a probability below .2% at a rate of 5%
+
+
+def test_mutual_information_is_adjusted_for_chance():
+    """Ten classes and forty values: plain information looks strong where there is none."""
+    random = np.random.default_rng(0)
+    targets = random.integers(0, 10, 400)
+    for values in (random.integers(0, 40, 400), (targets + 10 * random.integers(0, 4, 400)) % 40):
+        found = strength_of(
+            torch.from_numpy(targets), torch.from_numpy(values), shape=(10, 40),
+            permutations=99, seed=0,
+        )  # fmt: skip
+        expected = max(0.0, adjusted_mutual_info_score(targets, values))
+        assert found.mutual_information == pytest.approx(expected, abs=0.005)
+    assert normalized_mutual_info_score(targets, random.integers(0, 40, 400)) > 0.1
+
+
+def test_what_is_detectable_is_found_with_a_probability_of_80_percent():
+    """V of detectable_v, by the chi-squared test at a twentieth over five tests."""
+    random = np.random.default_rng(0)
+    v = detectable_v((2, 2), independent=200, tests=5)
+    joint = np.array([1 + v, 1 - v, 1 - v, 1 + v]) / 4
+    tables = random.multinomial(200, joint, size=2000).reshape(-1, 2, 2)
+    p = [chi2_contingency(table, correction=False).pvalue for table in tables]
+    assert np.mean(np.array(p) <= 0.01) == pytest.approx(0.8, abs=0.04)
+
+
+@pytest.mark.parametrize("varying", ["nothing", "values", "targets"])
+def test_attributes_are_tested_by_cluster(varying):
+    """Thirty patients of eight images without any rule; alarms, and what the images are worth."""
+    random = np.random.default_rng(0)
+    patient = np.repeat(np.arange(30), 8)
+    alarms = {"clusters": 0, "images": 0}
+    for seed in range(60):
+        columns = {name: random.integers(0, 2, 30)[patient] for name in ("targets", "values")}
+        if varying in columns:  # half of the images by themselves
+            own = random.integers(0, 2, 240)
+            columns[varying] = np.where(random.random(240) < 0.5, own, columns[varying])
+        given = {name: torch.from_numpy(column) for name, column in columns.items()}
+        given |= {"shape": (2, 2), "permutations": 99, "seed": seed}
+        found = strength_of(**given, cluster=torch.from_numpy(patient))
+        alarms["clusters"] += found.p <= 0.05
+        alarms["images"] += strength_of(**given).p <= 0.05
+        assert found.detectable > strength_of(**given).detectable
+    assert alarms["clusters"] <= 9  # of 60; more has a probability below .1% at a rate of 5%
+    assert alarms["images"] >= 12

@@ -1,7 +1,11 @@
 """Counts over many data sets: quiet where there is nothing, right where something was planted."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+
+from crossbias import BiasedDataset
 
 NAMED = {
     "color": "color",
@@ -90,3 +94,19 @@ def test_no_evidence_is_said_with_its_error_rate(blank, verdict):
     sentence = verdict(blank(labels, seed=0)).sentence
     assert sentence.startswith("No shortcut was found: none of the 4 attributes and cues")
     assert "at most 5% of such audits" in sentence
+
+
+def test_images_of_one_patient_raise_no_alarm_once_the_patient_is_named(blank, verdict):
+    """Twenty patients of four images that look alike: without clusters every set is an alarm."""
+    alarms = {True: 0, False: 0}
+    patient = torch.arange(20).repeat_interleave(4)
+    for seed in range(12):
+        once = blank(torch.arange(20) % 2, seed=seed, side=16)
+        noise = torch.randint(-8, 9, (80, 3, 16, 16), generator=torch.Generator().manual_seed(seed))
+        images = (once.inputs[patient] + noise).clamp(0, 255).to(torch.uint8)
+        data = BiasedDataset(inputs=images, targets=once.targets[patient])
+        for clustered in alarms:
+            named = replace(data, cluster=patient if clustered else None)
+            alarms[clustered] += bool(verdict(named, seed=seed).findings)
+    assert alarms[False] == 12
+    assert alarms[True] <= 3  # more has a probability of .2% at a rate of 5%

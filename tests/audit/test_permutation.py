@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossbias.audit.folds import fitting_folds, stratified_folds
-from crossbias.audit.permutation import holm, p_value, shuffled_within
+from crossbias.audit.folds import fitting_folds, random_folds, stratified_folds, usable
+from crossbias.audit.permutation import holm, p_value, shuffled_clusters, shuffled_within
 
 
 def test_labels_never_leave_their_stratum_and_every_order_is_equally_likely():
@@ -50,3 +50,47 @@ def test_folds_spread_every_class_evenly():
         assert sizes.max() - sizes.min() <= 1
     assert fitting_folds(labels) == 5
     assert fitting_folds(torch.tensor([0] * 9 + [2] * 3)) == 3
+
+
+@given(st.lists(st.integers(0, 12), min_size=5, max_size=60), st.integers(0, 3))
+@settings(deadline=None)
+def test_no_cluster_is_in_two_folds(clusters, seed):
+    cluster = torch.tensor(clusters)
+    labels = torch.arange(len(clusters)) % 3
+    draw = torch.Generator().manual_seed(seed)
+    made = [
+        random_folds(len(labels), folds=5, generator=draw, cluster=cluster),
+        stratified_folds(labels, folds=3, generator=draw, cluster=cluster),
+    ]
+    for fold in made:
+        assert len(set(zip(clusters, fold.tolist(), strict=True))) == len(set(clusters))
+    sizes = torch.bincount(made[0], minlength=5)
+    assert sizes.max() - sizes.min() <= torch.bincount(cluster).max()
+
+
+def test_a_rare_class_is_spread_over_the_folds_by_its_clusters():
+    cluster = torch.arange(30).repeat_interleave(4)
+    labels = torch.zeros(120, dtype=torch.int64)
+    labels[0:20:4] = 1  # one image of each of five patients
+    fold = stratified_folds(labels, folds=5, generator=torch.Generator(), cluster=cluster)
+    assert sorted(fold[labels == 1].tolist()) == [0, 1, 2, 3, 4]
+    assert fitting_folds(labels, cluster) == 5
+    labels[20], labels[:20] = 2, 0
+    labels[:3] = 1  # three samples of one cluster
+    assert usable(labels)[labels == 1].all()
+    assert not usable(labels, cluster)[labels > 0].any()
+
+
+def test_only_clusters_of_one_label_and_stratum_exchange_labels():
+    cluster = torch.tensor([4, 4, 4, 9, 9, 2, 2, 7, 7])
+    labels = torch.tensor([0, 0, 0, 1, 1, 1, 1, 0, 1])
+    strata = torch.tensor([0, 0, 0, 0, 0, 1, 1, 0, 0])
+    draw = torch.Generator().manual_seed(0)
+    copies = shuffled_clusters(labels, strata, cluster, count=400, generator=draw)
+    assert (copies[:, 5:7] == 1).all()  # alone in its stratum
+    assert (copies[:, 7:].sum(1) == 1).all()  # two labels: they stay in the cluster
+    first = copies[:, 0]
+    assert (copies[:, :3] == first[:, None]).all()
+    assert (copies[:, 3:5] == 1 - first[:, None]).all()
+    assert 150 < int(first.sum()) < 250
+    assert 150 < int(copies[:, 7].sum()) < 250

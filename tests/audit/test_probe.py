@@ -6,8 +6,10 @@ import torch
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import balanced_accuracy_score
 
-from crossbias.audit.folds import fitting_folds, stratified_folds
-from crossbias.audit.probe import probe, standardized
+from crossbias.audit.folds import FOLDS, random_folds
+from crossbias.audit.permutation import shuffled_clusters, shuffled_within
+from crossbias.audit.probe import probe, repeats_for, standardized
+from crossbias.audit.probed_cues import detectable_score
 from crossbias.seeds import generator_for
 
 
@@ -18,6 +20,20 @@ def some_data(samples=120, dimensions=6, classes=3, *, signal=1.0, seed=0):
     features[:, 0] += signal * labels
     features[:, 1] += signal * (labels == 1)
     return features, labels
+
+
+def divisions(samples, seed, cluster=None):
+    """The divisions into folds that a probe of this seed makes."""
+    draw = generator_for(seed, "folds")
+    return [
+        random_folds(samples, folds=FOLDS, generator=draw, cluster=cluster)
+        for _ in range(repeats_for(samples))
+    ]
+
+
+def mean_of_twins(features, labels, seed, cluster=None):
+    folds = divisions(len(labels), seed, cluster)
+    return np.mean([twin(features, labels, fold) for fold in folds], axis=0)
 
 
 def twin(features, labels, fold):
@@ -49,9 +65,7 @@ def twin(features, labels, fold):
 def test_the_probe_equals_the_discriminant_written_out(classes, signal):
     features, labels = some_data(classes=classes, signal=signal)
     found = probe(features, labels, permutations=1, seed=4)
-    folds = fitting_folds(labels)
-    fold = stratified_folds(labels, folds=folds, generator=generator_for(4, "folds"))
-    balanced, accuracy = twin(features, labels, fold)
+    balanced, accuracy = mean_of_twins(features, labels, 4)
     assert found.balanced_accuracy == pytest.approx(balanced)
     assert found.accuracy == pytest.approx(accuracy)
 
@@ -62,25 +76,37 @@ def test_with_many_samples_it_is_scikit_learns_discriminant():
     labels = torch.arange(4000) % 2
     features[:, 2] += 1.5 * labels
     found = probe(features, labels, permutations=1, seed=0)
-    fold = stratified_folds(labels, folds=5, generator=generator_for(0, "folds")).numpy()
-    x, y, right = features.numpy(), labels.numpy(), 0
-    for number in range(5):
-        model = LinearDiscriminantAnalysis().fit(x[fold != number], y[fold != number])
-        right += (model.predict(x[fold == number]) == y[fold == number]).sum()
-    assert found.balanced_accuracy == pytest.approx(right / 4000, abs=0.001)
+    x, y, right = features.numpy(), labels.numpy(), []
+    for fold in divisions(4000, 0):
+        for number in range(5):
+            train, test = (fold != number).numpy(), (fold == number).numpy()
+            model = LinearDiscriminantAnalysis().fit(x[train], y[train])
+            right.append((model.predict(x[test]) == y[test]).sum())
+    assert found.balanced_accuracy == pytest.approx(5 * np.mean(right) / 4000, abs=0.001)
 
 
 def test_the_null_is_what_probing_shuffled_labels_gives():
     """Each null value equals the twin's on the same shuffle."""
-    from crossbias.audit.permutation import shuffled_within
-
     features, labels = some_data(60)
     found = probe(features, labels, permutations=5, seed=2)
-    folds = fitting_folds(labels)
-    fold = stratified_folds(labels, folds=folds, generator=generator_for(2, "folds"))
-    copies = shuffled_within(labels, fold, count=5, generator=generator_for(2, "shuffles"))
-    expected = [twin(features, copy, fold)[0] for copy in copies]
+    draw = generator_for(2, "shuffles")
+    copies = shuffled_within(labels, 0 * labels, count=5, generator=draw)
+    expected = [mean_of_twins(features, copy, 2)[0] for copy in copies]
     assert found.null.tolist() == pytest.approx(expected)
+
+
+def test_clusters_stay_together_in_folds_and_shuffles():
+    """Clusters of unequal size, whose labels make classes of another size in every shuffle."""
+    cluster = torch.arange(20).repeat_interleave(torch.arange(20) % 5 + 1)
+    features, _ = some_data(60)
+    labels = (cluster * 7) % 3
+    found = probe(features, labels, permutations=5, seed=2, cluster=cluster)
+    draw = generator_for(2, "shuffles")
+    copies = shuffled_clusters(labels, 0 * labels, cluster, count=5, generator=draw)
+    assert len({tuple(torch.bincount(copy).tolist()) for copy in copies}) > 1
+    orders = [labels, *copies]
+    balanced = [mean_of_twins(features, order, 2, cluster)[0] for order in orders]
+    assert [found.balanced_accuracy, *found.null.tolist()] == pytest.approx(balanced)
 
 
 def test_features_that_tell_nothing_have_evenly_spread_p_values():
@@ -122,3 +148,18 @@ def test_labels_may_have_gaps():
     renamed = torch.tensor([0, 5, 9])[labels]
     one, other = (probe(features, y, permutations=1, seed=0) for y in (labels, renamed))
     assert one.accuracy == pytest.approx(other.accuracy, abs=0.05)
+
+
+def test_a_detectable_score_is_found_with_a_probability_of_80_percent():
+    """A cue whose mean score is at the limit, tested beside four others."""
+    generator = torch.Generator().manual_seed(0)
+    labels, found, scores, limits = torch.arange(100) % 2, 0, [], []
+    for seed in range(50):
+        features = torch.randn(100, 16, generator=generator)
+        features[:, 0] += 1.2 * labels
+        probed = probe(features, labels, permutations=199, seed=seed)
+        found += probed.p <= 0.05 / 5
+        scores.append(probed.balanced_accuracy)
+        limits.append(detectable_score(probed.null, tests=5))
+    assert np.mean(scores) == pytest.approx(np.mean(limits), abs=0.015)
+    assert 0.63 <= found / 50 <= 0.97  # 80%, and three standard errors

@@ -27,7 +27,7 @@ def attribute(**changes: Any) -> AttributeFinding:
 
 def cue(solved: float, **changes: Any) -> CueFinding:
     numbers = {"balanced_accuracy": 0.5 + solved / 2, "chance": 0.5, "p": 0.001}
-    numbers |= {"p_corrected": 0.01, "noticeable": 0.58}
+    numbers |= {"p_corrected": 0.01, "detectable": 0.58}
     return CueFinding(name="color", what="which colors", dimensions=3, **(numbers | changes))
 
 
@@ -169,10 +169,13 @@ def test_what_a_model_shows_is_told_with_what_to_compare_it_with():
 
 
 def test_what_would_have_gone_unnoticed_is_told():
-    lines = list(untested_findings([attribute(reason="it is unknown")], [cue(0.9)], None))
+    lines = list(
+        untested_findings([attribute(reason="it is unknown", detectable=0.21)], [cue(0.9)], None)
+    )
     assert lines == [
         "'hospital', because it is unknown.",
-        "Weak cues: with this number of samples, a cue that predicts the class of fewer than 58% "
-        "of them may go unnoticed (guessing is right on 50%).",
+        "Weak effects: with this number of samples, the audit finds a cue that predicts the class "
+        "of 58% of them (guessing is right on 50%) and an attribute whose Cramer's V with the "
+        "class is 0.21 with a probability of 80% or more. Anything weaker may go unnoticed.",
         "Whether a trained model follows any of this; audit a finished run to find out.",
     ]

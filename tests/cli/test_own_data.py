@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 from crossbias.data import load, plant
+from crossbias.runs.stored import load_predictions
 
 
 @pytest.fixture(autouse=True)
@@ -90,3 +91,22 @@ def test_the_printed_command_trains_on_what_was_planted(crossbias):
     read = load("folder:a b", "test", labels="a b/labels.csv", target="target", **options)
     assert torch.equal(read.inputs, plant(images, bias="patch", rho=0.5).inputs)
     assert torch.equal(read.targets, images.targets)
+
+
+def test_images_of_a_patient_are_a_cluster_from_training_to_comparison(crossbias):
+    lines = Path("labels.csv").read_text().splitlines()
+    patients = ["patient", *(f"p{number // 2}" for number in range(40))]
+    Path("labels.csv").write_text(
+        "".join(f"{line},{name}\n" for line, name in zip(lines, patients, strict=True))
+    )
+    code, out, err = crossbias("train", *OWN, "--cluster", "patient", *TINY)
+    assert code == 0, err
+    assert "values of patient are in several splits" in err
+    run = "runs/folder-x-rays-erm-0"
+    data = json.loads(Path(run, "config.json").read_text())["data"]
+    assert (data["cluster"], data["group_by"]) == ("patient", None)
+    cluster = load_predictions(Path(run, "predictions.npz"))["test"].cluster
+    for command in ("evaluate", "compare"):
+        code, out, err = crossbias(command, run)
+        assert code == 0, err
+        assert f"The 8 samples are in {len(cluster.unique())} clusters and say as much" in out

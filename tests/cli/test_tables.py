@@ -89,3 +89,15 @@ def test_a_threshold_says_where_it_comes_from() -> None:
         "split); all accuracies above follow it."
     )
     assert "as frequent as in the samples of the row" in lines[-2]
+
+
+def test_clusters_are_named_and_widen_rates_too() -> None:
+    metrics = judged()
+    clustered = replace(metrics, clusters=20, effective_samples=20.0)
+    lines = printed(print_metrics, "split", {"test": clustered})
+    assert lines[-1] == (
+        "test: The 80 samples are in 20 clusters and say as much about the overall accuracy as 20 "
+        "independent samples. Intervals over samples take that into account"
+    )
+    rates = [line for line in printed(print_details, {"test": clustered}) if " there " in line]
+    assert rates[0].startswith("test there 0.0 [0.0, 43.4] 100.0 [56.6, 100.0] 50.0")

@@ -100,3 +100,13 @@ def test_without_a_bias_there_are_no_groups(data):
 def test_columns_that_do_not_fit_are_refused(data, change, message):
     with pytest.raises(CrossbiasError, match=message):
         dataclasses.replace(data, **change)
+
+
+def test_clusters_stay_with_their_samples(data):
+    cluster = torch.arange(len(data)) // 4
+    clustered = dataclasses.replace(data, cluster=cluster)
+    keep = torch.tensor([9, 1, 5])
+    assert clustered.subset(keep).cluster.tolist() == [2, 0, 1]
+    assert clustered.hash == data.hash  # they say which samples belong together, not what they are
+    with pytest.raises(CrossbiasError, match=r"cluster must be \d+ int64 numbers, got \(3,\)"):
+        dataclasses.replace(data, cluster=cluster[:3])

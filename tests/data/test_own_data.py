@@ -213,6 +213,33 @@ def test_a_patient_is_in_one_split_and_is_no_attribute(xrays):
     assert found.load("train").origin["group_by"] == "patient"
 
 
+def test_the_patient_is_a_cluster_and_drawn_splits_stay_as_they_are(xrays):
+    """One row has no patient and counts alone; clusters are numbered alike in all splits."""
+    patients = [f"p{at // 8}" if at else "" for at in range(40)]
+    write(xrays, [row | {"patient": name} for row, name in zip(rows(), patients, strict=True)])
+    plain = source(xrays)
+    assert plain.load("test").cluster is None
+    given = source(xrays, cluster="patient")
+    given.progress = Notes()
+    for name in plain.available_splits:
+        kept = given.rows(name, seed=0)
+        assert kept == plain.rows(name, seed=0)
+        data = given.load(name)
+        assert data.cluster.tolist() == [1 + row // 8 if row else 0 for row in kept]
+        assert "patient" not in data.attributes
+    torn = [note for note in given.progress.texts if "are in several splits" in note]
+    assert len(torn) == 1
+    assert torn[0].startswith("5 values of patient are in several splits: p0 in ")
+    assert torn[0].endswith("group_by=patient draws splits apart")
+    implied = source(xrays, group_by="patient")
+    implied.progress = Notes()
+    data = implied.load("train")
+    assert data.cluster.tolist() == [
+        1 + row // 8 if row else 0 for row in implied.rows("train", seed=0)
+    ]
+    assert not [note for note in implied.progress.texts if "several splits" in note]
+
+
 def test_a_binned_bias_is_recorded_as_it_was_asked_for(xrays):
     write(xrays, [row | {"age": str(20 + at)} for at, row in enumerate(rows())])
     data = source(xrays, bias="age:30,40").load("train")

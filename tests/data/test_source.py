@@ -58,6 +58,7 @@ def test_the_options_of_a_folder_in_the_order_of_the_record() -> None:
         ("attributes", None),
         ("split_by", "split"),
         ("group_by", None),
+        ("cluster", None),
         ("validation", 0.1),
         ("test", 0.2),
         ("size", 224),

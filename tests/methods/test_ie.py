@@ -37,6 +37,7 @@ OTHER_VALUES = {
     "detach": True,
     "exploitation_gradient": True,
     "explained": "prediction",
+    "uniform": 0.0,
 }
 TOGETHER = {
     "members": {"ensemble_length": 10, "confidence": 0.3},
@@ -124,11 +125,13 @@ def naive_intrinsic(network: Network, image: Tensor, partner: Tensor, number: in
     return weight
 
 
-def test_a_guided_step_is_algorithm_1_written_out(data, monkeypatch):
+@pytest.mark.parametrize("uniform", [0.0, None])
+def test_a_guided_step_is_algorithm_1_written_out(uniform, data, monkeypatch):
     """Both networks after two steps before T2 and one guided step, by loops and autograd."""
     method = IE(
-        reference_start=1, guidance_start=2, alpha_loss=0.4, alpha_score=0.6, tau=2.0, lambda_sim=3
-    )
+        reference_start=1, guidance_start=2, alpha_loss=0.4, alpha_score=0.6, tau=2.0, lambda_sim=3,
+        uniform=uniform,
+    )  # fmt: skip
     training = prepared(method, data)
     f, g = (copy.deepcopy(n.module) for n in (training.network, training.biased_network))
     drawn: list[tuple[Tensor, Tensor]] = []
@@ -156,6 +159,8 @@ def test_a_guided_step_is_algorithm_1_written_out(data, monkeypatch):
             own = y == y[i]
             hard_b, hard_d = l_b[i] / l_b[own].max(), l_d[i] / l_d[own].max()
             w[i] = hard_b / (hard_b + hard_d)
+        if uniform is None:
+            w = 2 / 3 * w + 1 / 3 * w.mean()  # three classes
         loss = (w * loss_d).mean()  # eq. 8
         if t == 2:
             loss = guided_loss(f, each, batch.inputs, y, w, s, loss_d, drawn[0], data)

@@ -151,7 +151,7 @@ def test_with_the_ensemble_it_is_ie_before_guidance_starts(data):
     shared = {"members": 2, "ensemble_length": 5, "confidence": 0.3}
     networks = [
         crossbias.fit(method, data, network=smooth_network(), config=config).network
-        for method in (LfF(ensemble=True, **shared), IE(guidance_start=100, **shared))
+        for method in (LfF(ensemble=True, **shared), IE(guidance_start=100, uniform=0.0, **shared))
     ]
     for key, value in networks[0].state_dict().items():
         torch.testing.assert_close(networks[1].state_dict()[key], value, rtol=1e-5, atol=1e-7)

@@ -50,6 +50,7 @@ class FakeRun:
     views: bool = False  # maps, features, labels and scores, as runs keep them
     single: bool = False  # test splits of a single bias value
     attribute: str | None = None  # reported besides the bias
+    in_cluster: int = 0  # samples of each cluster; 0 for none
 
     def write(self, folder: Path) -> Path:
         """Write the run folder."""
@@ -90,6 +91,7 @@ class FakeRun:
             target=torch.from_numpy(target),
             probabilities=probabilities,
             attributes={name: torch.from_numpy(column) for name, column in attributes.items()},
+            cluster=torch.arange(len(target)) // self.in_cluster if self.in_cluster else None,
         )
         if self.only_conflicting:
             keep = torch.from_numpy(target != bias)

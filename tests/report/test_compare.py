@@ -559,3 +559,26 @@ def test_gains_of_several_methods_are_corrected_for_their_number(write_run: Writ
     assert "the intervals of all gains hold together with 95% confidence" in said
     assert "each by itself with 99.0% (Bonferroni)" in said
     assert "McNemar's exact test, corrected by Holm's method" in said
+
+
+def test_clusters_widen_gains_replace_mcnemar_and_are_named(
+    write_run: WriteRun, report: Callable[..., str]
+) -> None:
+    changes = {"erm": {"conflicting": 0.2}, "end": {"conflicting": 0.6, "method": "end"}}
+    plain, clustered = (
+        [write_run(f"{name}{size}", **each, in_cluster=size) for name, each in changes.items()]
+        for size in (0, 10)
+    )
+    one, other = compare(plain), compare(clustered)
+    (label,) = other.gains
+    for name in ("overall", "conflicting", "unbiased"):
+        before, after = one.gains[label][name], other.gains[label][name]
+        assert after.value == pytest.approx(before.value)
+    assert one.tests[label]
+    assert not other.tests[label]
+    (note,) = [line for line in legend(other) if "clusters" in line]
+    assert note.startswith("The 270 samples are in 27 clusters and say as much about the overall")
+    assert not [line for line in legend(one) if "clusters" in line]
+    assert note in report(*clustered)
+    with pytest.raises(CrossbiasError, match="they differ in number of clusters: none and 27;"):
+        compare([plain[0], clustered[1]])

@@ -221,3 +221,44 @@ def test_the_interval_over_seeds_covers_the_mean_of_all_trainings() -> None:
     draw = np.random.default_rng(0)
     spreads = [over_seeds(values) for values in draw.normal(0.7, 0.05, (1000, 3)).tolist()]
     assert 0.93 <= sum(s.low <= 0.7 <= s.high for s in spreads) / 1000 <= 0.97
+
+
+def answers_of_patients(
+    draw: np.random.Generator, patients: int, each: int, runs: int, deviation: float
+) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """Two equal methods; each finds other patients hard, and all images of a patient alike."""
+    patient = np.repeat(np.arange(patients), draw.poisson(each - 1, patients) + 1)
+    common, own = draw.normal(size=patients), draw.normal(size=(2, 1, patients))
+    noise, shift = draw.normal(size=(2, runs, len(patient))), draw.normal(size=(2, runs, 1))
+    difficulty = math.sqrt(0.4) * (common + own)[..., patient] + math.sqrt(0.2) * noise
+    return list(torch.from_numpy(difficulty + deviation * shift < 0.8)), torch.from_numpy(patient)
+
+
+@pytest.mark.parametrize(("runs", "deviation"), [(1, 0.0), (3, 0.05)])
+def test_gains_over_patients_cover_where_gains_over_images_do_not(
+    runs: int, deviation: float
+) -> None:
+    draw, trials, over_patients, over_images = np.random.default_rng(0), 300, 0, 0
+    for _ in range(trials):
+        answers, patient = answers_of_patients(draw, 40, 5, runs, deviation)
+        given = {"cell": torch.zeros_like(patient), "weights": torch.ones(1)}
+        found = paired_difference(*answers, **given, cluster=patient)
+        over_patients += found.low <= 0 <= found.high
+        plain = paired_difference(*answers, **given)
+        assert found.value == plain.value
+        over_images += plain.low <= 0 <= plain.high
+    assert over_patients >= 0.92 * trials  # 95%, and 2.4 standard errors of 300 trials
+    assert over_images < 0.85 * trials
+
+
+def test_copies_of_samples_do_not_narrow_a_gain() -> None:
+    draw = np.random.default_rng(0)
+    once = torch.from_numpy(draw.random((2, 1, 300)) < 0.8)
+    weights, copies = torch.tensor([0.5, 0.5]), torch.arange(300).repeat_interleave(4)
+    cell = torch.arange(300) % 2
+    alone = paired_difference(*once, cell=cell, weights=weights)
+    found = paired_difference(
+        *once[..., copies], cell=cell[copies], weights=weights, cluster=copies
+    )
+    assert found.value == pytest.approx(alone.value)
+    assert found.high - found.low == pytest.approx(alone.high - alone.low, rel=0.03)

@@ -31,13 +31,14 @@ def predictions() -> Predictions:
 
 def stored_parts(predictions: Predictions) -> Iterator[Tensor | None]:
     yield from (predictions.index, predictions.target, predictions.probabilities)
-    yield from (predictions.pictures, predictions.picture_rows)
+    yield from (predictions.pictures, predictions.picture_rows, predictions.cluster)
     yield from predictions.attributes.values()
 
 
 def test_predictions_survive_the_file(predictions: Predictions, tmp_path: Path) -> None:
     path = tmp_path / "predictions.npz"
     plain = replace(predictions, attributes={}, pictures=None, picture_rows=None)
+    predictions = replace(predictions, cluster=torch.tensor([5, 5, 2, 2]))
     save_predictions(path, {"test": predictions, "validation": plain})
     loaded = load_predictions(path)
     assert list(loaded) == ["test", "validation"]

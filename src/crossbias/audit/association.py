@@ -1,28 +1,36 @@
 """How strongly two columns of labels are associated: Cramer's V and mutual information."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from crossbias.audit.permutation import ALARM, cluster_constant, shuffled_clusters
 from crossbias.verify import Estimate
 from crossbias.verify.bootstrap import percentile
 
 Table = npt.NDArray[np.float64]
 
+POWER: Final = 0.8  # probability with which an effect that is stated as detectable is found
+
+_PRIOR: Final = 4  # samples, or clusters, of independent columns that are added before resampling
+_CHUNK: Final = 2**22  # shuffled labels at a time
+
 
 class Strength(NamedTuple):
-    """Two measures of association with their bootstrap intervals, and a permutation p-value."""
+    """Two measures of association, a permutation p-value, and what the test can find."""
 
-    cramers_v: Estimate
-    mutual_information: Estimate
+    cramers_v: Estimate  # adjusted for chance, with a bootstrap interval
+    mutual_information: float  # adjusted for chance; its interval would not hold what it says
     p: float
+    detectable: float  # Cramer's V that is found with the probability ``POWER``
 
 
-def cramers_v(counts: Table, *, corrections: int = 1) -> npt.NDArray[np.float64]:
+def cramers_v(counts: Table) -> npt.NDArray[np.float64]:
     r"""Cramer's V with Bergsma's correction (2013), which is near 0 for independent columns.
 
     .. math:: \tilde V = \sqrt{\frac{\max(0, \phi^2 - \frac{(r-1)(c-1)}{n-1})}
@@ -30,8 +38,6 @@ def cramers_v(counts: Table, *, corrections: int = 1) -> npt.NDArray[np.float64]
 
     Args:
         counts: ``(..., rows, columns)`` tables; empty rows and columns do not count.
-        corrections: How many times the excess expected under independence is subtracted; 0 gives
-            the classical V.
 
     Returns:
         ``(...)`` numbers from 0 to 1; 0 if only one row or column is filled.
@@ -43,9 +49,8 @@ def cramers_v(counts: Table, *, corrections: int = 1) -> npt.NDArray[np.float64]
     rows, columns = (counts.sum(axis) > 0 for axis in (-1, -2))
     r, c = rows.sum(-1).astype(np.float64), columns.sum(-1).astype(np.float64)
     below = np.maximum(n - 1, 1)
-    once = min(corrections, 1)
-    excess = np.maximum(0.0, _phi_squared(counts) - corrections * (r - 1) * (c - 1) / below)
-    shrunk = np.minimum(r - once * (r - 1) ** 2 / below, c - once * (c - 1) ** 2 / below) - 1
+    excess = np.maximum(0.0, _phi_squared(counts) - (r - 1) * (c - 1) / below)
+    shrunk = np.minimum(r - (r - 1) ** 2 / below, c - (c - 1) ** 2 / below) - 1
     ratio = np.divide(excess, shrunk, out=np.zeros_like(excess), where=shrunk > 0)
     result: npt.NDArray[np.float64] = np.sqrt(np.minimum(ratio, 1.0))
     return result
@@ -61,6 +66,37 @@ def mutual_information(counts: Table) -> npt.NDArray[np.float64]:
     return np.clip(ratio, 0.0, 1.0)
 
 
+def adjusted(measure: npt.NDArray[np.float64], chance: float) -> npt.NDArray[np.float64]:
+    """A measure from 0 to 1, less what chance alone gives: 0 on average for independent columns.
+
+    For the normalized mutual information this is the adjusted one (Vinh et al. 2010). It may be
+    below 0.
+
+    >>> adjusted(np.array([0.1, 0.55, 1.0]), 0.1).round(3).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return (measure - chance) / (1 - chance) if chance < 1 else np.zeros_like(measure)
+
+
+def detectable_v(present: tuple[int, int], *, independent: float, tests: int) -> float:
+    """Cramer's V that the test finds with the probability ``POWER`` after the correction.
+
+    Args:
+        present: Number of classes and of values that occur.
+        independent: Number of independent samples.
+        tests: Number of tests of the audit; the smallest p-value is multiplied by it.
+
+    >>> round(detectable_v((2, 2), independent=100, tests=1), 2)
+    0.28
+    """
+    from scipy.special import chdtri, chndtrinc
+
+    freedom = (present[0] - 1) * (present[1] - 1)
+    critical = chdtri(freedom, ALARM / tests)
+    excess = float(chndtrinc(critical, freedom, 1 - POWER))
+    return min(1.0, math.sqrt(excess / independent / (min(present) - 1)))
+
+
 def count_table(targets: Tensor, values: Tensor, shape: tuple[int, int]) -> Table:
     """Number of samples of each (target, value) pair, as floating-point numbers."""
     cells = torch.bincount(targets * shape[1] + values, minlength=math.prod(shape))
@@ -68,33 +104,109 @@ def count_table(targets: Tensor, values: Tensor, shape: tuple[int, int]) -> Tabl
 
 
 def strength_of(
-    targets: Tensor, values: Tensor, *, shape: tuple[int, int], permutations: int, seed: int
+    targets: Tensor,
+    values: Tensor,
+    *,
+    shape: tuple[int, int],
+    permutations: int,
+    seed: int,
+    tests: int = 1,
+    cluster: Tensor | None = None,
 ) -> Strength:
-    """Both measures with 95% bootstrap intervals, and the p-value of independence.
+    """How strongly two columns are associated, and the p-value of independence.
 
-    Every value is known. ``shape`` is the number of classes and of values; ``permutations`` is the
-    number of shuffles of the values behind the p-value, and of bootstrap tables.
+    Cramer's V is the root of Pearson's phi² over its maximum, adjusted for chance. Without
+    clusters, shuffled columns give (r - 1)(c - 1)/(n - 1) on average; with clusters, which shuffles
+    and bootstrap keep together, the shuffles tell. The interval is that of the bootstrap, shifted
+    so that the median of resampled tables is the value.
+
+    Args:
+        targets: ``(n,)`` class numbers.
+        values: ``(n,)`` value numbers, all of them known; two classes and two values occur.
+        shape: Number of classes and of values.
+        permutations: Number of shuffles behind the p-value, and of bootstrap tables.
+        seed: Seed of both.
+        tests: Number of tests of the audit, for what can be found.
+        cluster: ``(n,)`` int64, equal for samples that belong together.
     """
-    random = np.random.default_rng(seed)
+    random, n = np.random.default_rng(seed), len(targets)
     counts = count_table(targets, values, shape)
-    n = len(targets)
-    drawn = random.multinomial(n, counts.ravel() / n, size=permutations)
-    tables = drawn.reshape(-1, *shape).astype(np.float64)
-    # With the margins fixed, chi-squared grows with this weighted sum of squares.
-    margins = counts.sum(1, keepdims=True) * counts.sum(0)
-    weight = np.divide(1.0, margins, out=np.zeros_like(counts), where=margins > 0)
-    statistic = (weight * counts**2).sum()
-    reached = 1  # the observed order is one of the possible ones
-    column = values.numpy()
-    for _ in range(permutations):
-        table = count_table(targets, torch.from_numpy(random.permutation(column)), shape)
-        reached += bool((weight * table**2).sum() >= statistic - 1e-12)
+    rows, columns = (int((counts.sum(axis) > 0).sum()) for axis in (1, 0))
+    tables = _drawn(targets * shape[1] + values, shape, cluster, permutations, random)
+    pairs = _shuffled(targets, values, cluster, permutations, random)
+    null = np.stack([count_table(one, other, shape) for one, other in pairs])
+    most, freedom = min(rows, columns) - 1, (rows - 1) * (columns - 1)
+    observed, by_chance, resampled = (_phi_squared(each) / most for each in (counts, null, tables))
+    reached = 1 + int((by_chance >= observed - 1e-12).sum())  # the observed order is possible too
+    chance = freedom / most / (n - 1) if cluster is None else float(by_chance.mean())
+    worth = min(n, 1 + freedom / most / max(chance, 1e-12))  # so many independent samples
+    squared = adjusted(observed, chance)
+    # A resampled table exceeds independence twice: by the chance in the sample and by its own.
+    draws = adjusted(adjusted(resampled, chance), chance)
+    draws = np.sqrt(np.clip(draws - np.median(draws) + squared, 0, 1))
+    information = adjusted(mutual_information(counts), float(mutual_information(null).mean()))
     return Strength(
-        # A resampled table exceeds independence twice: by the chance in the sample and by its own.
-        percentile(float(cramers_v(counts)), cramers_v(tables, corrections=2), n),
-        percentile(float(mutual_information(counts)), mutual_information(tables), n),
+        percentile(math.sqrt(min(1.0, max(0.0, float(squared)))), draws, n),
+        max(0.0, float(information)),
         reached / (1 + permutations),
+        detectable_v((rows, columns), independent=worth, tests=tests),
     )
+
+
+def _drawn(
+    cell: Tensor,
+    shape: tuple[int, int],
+    cluster: Tensor | None,
+    draws: int,
+    random: np.random.Generator,
+) -> Table:
+    """Tables of counts, (draws, *shape), of samples or clusters that are drawn with replacement.
+
+    Some of independent columns are added first. Otherwise a table without an exception would pass
+    as certain.
+    """
+    n, cells = len(cell), math.prod(shape)
+    counts = torch.bincount(cell, minlength=cells).view(shape).double().numpy()
+    unrelated = (counts.sum(1, keepdims=True) * counts.sum(0) / n**2).ravel()
+    if cluster is None:
+        shares = (counts.ravel() + _PRIOR * unrelated) / (n + _PRIOR)
+        return random.multinomial(n, shares, size=draws).reshape(-1, *shape).astype(np.float64)
+    members = torch.unique(cluster, return_inverse=True)[1].numpy()
+    clusters = int(members.max()) + 1
+    share = np.full(clusters, 1 / clusters)
+    tables = []
+    for added in random.binomial(clusters, _PRIOR / (clusters + _PRIOR), size=draws):
+        weights = random.multinomial(clusters - added, share)[members]
+        real = np.bincount(cell.numpy(), weights=weights, minlength=cells)
+        tables.append(real + n / clusters * random.multinomial(added, unrelated))
+    return np.stack(tables).reshape(-1, *shape).astype(np.float64)
+
+
+def _shuffled(
+    targets: Tensor,
+    values: Tensor,
+    cluster: Tensor | None,
+    count: int,
+    random: np.random.Generator,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Targets and values, one of which is shuffled, by cluster if there are clusters.
+
+    With clusters it is the column that is constant in more of them: only clusters of one label can
+    exchange it.
+    """
+    if cluster is None:
+        for _ in range(count):
+            yield targets, torch.from_numpy(random.permutation(values.numpy()))
+        return
+    whole = [int(cluster_constant(column, cluster).sum()) for column in (targets, values)]
+    moved = targets if whole[0] > whole[1] else values
+    generator = torch.Generator().manual_seed(int(random.integers(2**62)))
+    size = max(1, _CHUNK // len(targets))
+    for start in range(0, count, size):
+        number = min(size, count - start)
+        strata = torch.zeros_like(moved)
+        for copy in shuffled_clusters(moved, strata, cluster, count=number, generator=generator):
+            yield (copy, values) if moved is targets else (targets, copy)
 
 
 def _phi_squared(counts: Table) -> npt.NDArray[np.float64]:

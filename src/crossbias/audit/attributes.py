@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 
 from crossbias.audit.association import strength_of
-from crossbias.audit.folds import fitting_folds, num_present, stratified_folds, testable
+from crossbias.audit.folds import fitting_folds, num_present, stratified_folds, usable
 from crossbias.data.dataset import BiasedDataset
 from crossbias.formatting import as_json
 from crossbias.seeds import generator_for, seed_for
 from crossbias.types import UNKNOWN
-from crossbias.verify import Estimate, wilson
+from crossbias.verify import Estimate
+from crossbias.verify.clusters import share_of
 
 _SMALLEST: Final = 5  # groups that are listed
 
@@ -26,12 +27,13 @@ class AttributeFinding:
     classes: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]  # samples of each class and value; unknown ones left out
     reason: str = ""  # why the attribute could not be tested; empty if it was
-    cramers_v: Estimate | None = None  # with Bergsma's correction
-    mutual_information: Estimate | None = None  # divided by the mean of the two entropies
+    cramers_v: Estimate | None = None  # adjusted for chance
+    mutual_information: float | None = None  # normalized, adjusted for chance
     accuracy: Estimate | None = None  # of predicting the target from it alone, cross-validated
     majority: float | None = None  # accuracy of always answering the largest class
     balanced_accuracy: float | None = None  # mean of the classes' recalls of the same prediction
     chance: float | None = None  # balanced accuracy of guessing
+    detectable: float | None = None  # Cramer's V that is found with a probability of 80%
     p: float | None = None  # of independence
     p_corrected: float | None = None  # for everything the audit tested
 
@@ -69,15 +71,18 @@ class AttributeFinding:
 
 
 def audit_attributes(
-    data: BiasedDataset, *, permutations: int, seed: int
+    data: BiasedDataset, *, permutations: int, seed: int, tests: int = 1
 ) -> list[AttributeFinding]:
-    """Test every attribute of a data set against its target."""
-    return [_audited(data, name, permutations, seed) for name in data.attributes]
+    """Test every attribute of a data set against its target; the audit makes so many tests."""
+    return [_audited(data, name, permutations, tests, seed) for name in data.attributes]
 
 
-def _audited(data: BiasedDataset, name: str, permutations: int, seed: int) -> AttributeFinding:
+def _audited(
+    data: BiasedDataset, name: str, permutations: int, tests: int, seed: int
+) -> AttributeFinding:
     known = data.attributes[name] != UNKNOWN
     targets, values = data.targets[known], data.attributes[name][known]
+    cluster = None if data.cluster is None else data.cluster[known]
     shape = (data.num_classes, len(data.values[name]))
     cells = torch.bincount(targets * shape[1] + values, minlength=shape[0] * shape[1]).view(shape)
     about: dict[str, Any] = {
@@ -90,10 +95,10 @@ def _audited(data: BiasedDataset, name: str, permutations: int, seed: int) -> At
     if reason:
         return AttributeFinding(**about, reason=reason)
     strength = strength_of(
-        targets, values, shape=shape, permutations=permutations,
+        targets, values, shape=shape, permutations=permutations, tests=tests, cluster=cluster,
         seed=seed_for(seed, "association", name),
     )  # fmt: skip
-    accuracy, balanced = _predicted_from_value(targets, values, shape, seed)
+    accuracy, balanced = _predicted_from_value(targets, values, shape, seed, cluster)
     return AttributeFinding(
         **about,
         **strength._asdict(),
@@ -115,18 +120,23 @@ def _reason(targets: Tensor, values: Tensor) -> str:
 
 
 def _predicted_from_value(
-    targets: Tensor, values: Tensor, shape: tuple[int, int], seed: int
+    targets: Tensor,
+    values: Tensor,
+    shape: tuple[int, int],
+    seed: int,
+    cluster: Tensor | None,
 ) -> tuple[Estimate | None, float | None]:
     """Cross-validated accuracy and balanced accuracy of predicting the target from the value.
 
-    Both are None if fewer than two classes have two samples or more.
+    Both are None if fewer than two classes have two samples, or clusters, or more.
     """
-    usable = testable(targets)
-    targets, values = targets[usable], values[usable]
+    kept = usable(targets, cluster)
+    targets, values = targets[kept], values[kept]
+    cluster = None if cluster is None else cluster[kept]
     if num_present(targets) < 2:
         return None, None
-    folds = fitting_folds(targets)
-    fold = stratified_folds(targets, folds=folds, generator=generator_for(seed, "folds"))
+    folds, draw = fitting_folds(targets, cluster), generator_for(seed, "folds")
+    fold = stratified_folds(targets, folds=folds, generator=draw, cluster=cluster)
     plain, balanced = torch.empty_like(targets), torch.empty_like(targets)
     for number in range(folds):
         train, test = fold != number, fold == number
@@ -139,4 +149,4 @@ def _predicted_from_value(
     sizes = torch.bincount(targets).double()
     right = torch.bincount(targets[balanced == targets], minlength=len(sizes)).double()
     mean_recall = float((right[sizes > 0] / sizes[sizes > 0]).mean())
-    return wilson(int((plain == targets).sum()), len(targets)), mean_recall
+    return share_of(plain == targets, cluster), mean_recall

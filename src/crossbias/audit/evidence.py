@@ -32,8 +32,9 @@ def evidence_of(
     cues += image_cues(some.inputs, progress=progress) if some.inputs.ndim == 4 else []
     tests = len(data.attributes) + len(cues)
     permutations = enough_permutations(permutations, tests=tests)
-    attributes = audit_attributes(data, permutations=permutations, seed=seed)
-    found = audit_cues(cues, some, permutations=permutations, seed=seed, progress=progress)
+    settings = {"permutations": permutations, "tests": tests, "seed": seed}
+    attributes = audit_attributes(data, **settings)
+    found = audit_cues(cues, some, **settings, progress=progress)
     return _corrected(attributes, found)
 
 

@@ -11,6 +11,7 @@ from crossbias.audit.evidence import evidence_of
 from crossbias.audit.findings import Audit
 from crossbias.audit.folds import FOLDS, num_present
 from crossbias.audit.model import audit_model
+from crossbias.audit.near_duplicates import near_duplicates
 from crossbias.audit.permutation import ALARM
 from crossbias.audit.suspect_sheet import suspect_pictures
 from crossbias.audit.suspects import find_suspects
@@ -66,6 +67,7 @@ def audit(
     attributes, cues = evidence_of(
         data, some, files=some_files, permutations=permutations, seed=seed, progress=progress
     )
+    alike = near_duplicates(some, files=some_files, seed=seed)
     suspects = None
     if data.inputs.ndim == 4:
         progress.note(
@@ -90,9 +92,10 @@ def audit(
         },
         attributes=tuple(attributes),
         cues=tuple(cues),
+        near_duplicates=alike,
         suspects=suspects,
         model=model,
-        verdict=verdict_of(attributes, cues, model, not_tested),
+        verdict=verdict_of(attributes, cues, model, not_tested, alike),
         pictures=() if suspects is None else suspect_pictures(some, suspects),
     )  # fmt: skip
 
@@ -126,4 +129,5 @@ def _about(data: BiasedDataset, some: BiasedDataset) -> dict[str, Any]:
     return {
         "name": data.name, "split": data.split, "hash": data.hash, "samples": len(data),
         "audited": len(some), "classes": classes,
+        "clusters": None if data.cluster is None else len(torch.unique(data.cluster)),
     }  # fmt: skip

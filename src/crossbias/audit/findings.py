@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from crossbias.audit.attributes import AttributeFinding
 from crossbias.audit.model import ModelFinding
+from crossbias.audit.near_duplicates import NearDuplicates
 from crossbias.audit.probed_cues import CueFinding
 from crossbias.audit.suspect_sheet import SuspectPicture
 from crossbias.audit.suspects import Suspects
@@ -29,6 +30,7 @@ class Audit:
         settings: The settings of the audit.
         attributes: Each attribute against the target.
         cues: What each cheap cue reveals about the target.
+        near_duplicates: How many images look alike, if there are enough to matter.
         suspects: Samples that may conflict with a shortcut, if the inputs are images.
         model: What was found about the audited network, if there was one.
         verdict: All of it in words.
@@ -39,6 +41,7 @@ class Audit:
     settings: Mapping[str, Any]
     attributes: tuple[AttributeFinding, ...]
     cues: tuple[CueFinding, ...]
+    near_duplicates: NearDuplicates | None
     suspects: Suspects | None
     model: ModelFinding | None
     verdict: Verdict

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from crossbias.audit.counterfactual import Flips, flip_rates
-from crossbias.audit.folds import num_present, testable
+from crossbias.audit.folds import num_present, usable
 from crossbias.audit.permutation import enough_permutations, holm
 from crossbias.audit.probe import probe, standardized
 from crossbias.data.dataset import BiasedDataset
@@ -16,7 +16,8 @@ from crossbias.networks.network import Network
 from crossbias.seeds import seed_for
 from crossbias.train.evaluation import batches_for, evaluation_pass
 from crossbias.types import UNKNOWN
-from crossbias.verify import Estimate, wilson
+from crossbias.verify import Estimate
+from crossbias.verify.clusters import design_effect, share_of
 
 CONFIDENCE_LIMIT: Final = 0.9  # a mistake made with at least this probability is a confident error
 
@@ -56,6 +57,7 @@ class ModelFinding:
     confidence_limit: float = CONFIDENCE_LIMIT
     confident_errors: tuple[ConfidentErrors, ...]  # of each group of each attribute
     overall_errors: Estimate  # confident errors in all samples
+    design_effect: float = 1.0  # so many errors of clusters say as much as an independent one
 
 
 def audit_model(network: Network, data: BiasedDataset, *, name: str, seed: int) -> ModelFinding:
@@ -72,14 +74,17 @@ def audit_model(network: Network, data: BiasedDataset, *, name: str, seed: int) 
         features=tuple(_corrected([_probed(data, a, features, seed) for a in data.attributes])),
         flips=tuple(flip_rates(network, data, seed=seed)),
         confident_errors=tuple(_by_group(data, sure)),
-        overall_errors=wilson(int(sure.sum()), len(sure)),
+        overall_errors=share_of(sure, data.cluster),
+        design_effect=1.0 if data.cluster is None else design_effect(sure, data.cluster),
     )
 
 
 def _probed(data: BiasedDataset, name: str, features: Tensor, seed: int) -> FeatureFinding:
     values = data.attributes[name]
     rows = (values != UNKNOWN).nonzero().squeeze(1)
-    rows = rows[testable(values[rows])]
+    cluster = None if data.cluster is None else data.cluster[rows]
+    rows = rows[usable(values[rows], cluster)]
+    cluster = None if data.cluster is None else data.cluster[rows]
     values, features = values[rows], features[rows]
     if num_present(values) < 2:
         return FeatureFinding(name, reason="fewer than two of its values have two samples or more")
@@ -88,6 +93,7 @@ def _probed(data: BiasedDataset, name: str, features: Tensor, seed: int) -> Feat
     found = probe(
         features, values, seed=seed_for(seed, "features", name), given=data.targets[rows],
         permutations=enough_permutations(_PERMUTATIONS, tests=len(data.attributes)),
+        cluster=cluster,
     )  # fmt: skip
     chance = 1 / num_present(values)
     return FeatureFinding(name, found.balanced_accuracy, found.control, chance, found.p)
@@ -103,13 +109,13 @@ def _by_group(data: BiasedDataset, sure: Tensor) -> Iterator[ConfidentErrors]:
     for target, class_name in enumerate(data.classes):
         of_class = data.targets == target
         if not data.attributes and of_class.any():
-            yield ConfidentErrors(None, class_name, None, _share(sure, of_class))
+            yield ConfidentErrors(None, class_name, None, _share(data, sure, of_class))
         for name, column in data.attributes.items():
             for value, value_name in enumerate(data.values[name]):
                 group = of_class & (column == value)
                 if group.any():
-                    yield ConfidentErrors(name, class_name, value_name, _share(sure, group))
+                    yield ConfidentErrors(name, class_name, value_name, _share(data, sure, group))
 
 
-def _share(sure: Tensor, group: Tensor) -> Estimate:
-    return wilson(int(sure[group].sum()), int(group.sum()))
+def _share(data: BiasedDataset, sure: Tensor, group: Tensor) -> Estimate:
+    return share_of(sure[group], None if data.cluster is None else data.cluster[group])

@@ -39,6 +39,55 @@ def shuffled_within(
     return copies.scatter_(1, places, labels[drawn])
 
 
+def shuffled_clusters(
+    labels: Tensor, strata: Tensor, cluster: Tensor, *, count: int, generator: torch.Generator
+) -> Tensor:
+    """Copies of the labels (n,), shuffled by cluster within each stratum, (count, n).
+
+    Samples of a cluster depend on each other, so single labels must not be exchanged between
+    clusters. Clusters whose samples share one label and one stratum exchange their labels. All
+    other clusters keep theirs and shuffle them among their own samples of a stratum. If the labels
+    say nothing about the samples, all these orders are equally likely: clusters of one label are
+    independent of each other, and nothing tells the samples of a cluster apart. This holds given
+    which clusters have one label, so a test by these copies is exact.
+
+    >>> labels, cluster = torch.tensor([0, 0, 1, 1, 0, 1]), torch.tensor([7, 7, 8, 8, 9, 9])
+    >>> copies = shuffled_clusters(
+    ...     labels, 0 * labels, cluster, count=9, generator=torch.Generator())
+    >>> bool((copies[:, 0] == copies[:, 1]).all()), copies[:, 4:].sum(1).unique().tolist()
+    (True, [1])
+    """
+    members = torch.unique(cluster, return_inverse=True)[1]
+    whole = cluster_constant(labels, members) & cluster_constant(strata, members)
+    copies = labels.repeat(count, 1)
+    first = torch.zeros(len(whole), dtype=torch.int64)
+    first[members.flip(0)] = torch.arange(len(members)).flip(0)  # a row of each cluster
+    rows = first[whole]
+    moved = shuffled_within(labels[rows], strata[rows], count=count, generator=generator)
+    place = whole.cumsum(0) - 1
+    chosen = whole[members]
+    copies[:, chosen] = moved[:, place[members[chosen]]]
+    if not whole.all():
+        own = members[~chosen] * (int(strata.max()) + 1) + strata[~chosen]
+        copies[:, ~chosen] = shuffled_within(labels[~chosen], own, count=count, generator=generator)
+    return copies
+
+
+def cluster_constant(column: Tensor, cluster: Tensor) -> Tensor:
+    """For each cluster, by its number, whether all its samples have the same value, (clusters,).
+
+    >>> cluster_constant(torch.tensor([3, 3, 1, 2]), torch.tensor([8, 8, 9, 9])).tolist()
+    [True, False]
+    """
+    members = torch.unique(cluster, return_inverse=True)[1]
+    nothing = torch.zeros(int(members.max()) + 1, dtype=column.dtype)
+    most, least = (
+        nothing.scatter_reduce(0, members, column, how, include_self=False)
+        for how in ("amax", "amin")
+    )
+    return most == least
+
+
 def p_value(observed: float, null: Tensor) -> float:
     """How often chance does as well: (1 + number of null values at least as large) / (1 + all).
 

@@ -2,18 +2,22 @@
 
 The covariance of all training samples does not depend on their labels, so it is factorized once
 for each fold. Each shuffle of the labels then costs two matrix products and the solution of a
-linear system with as many unknowns as there are classes.
+linear system with as many unknowns as there are classes. The score is a mean over several random
+divisions into folds, because that of a single one depends on chance.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 
-from crossbias.audit.folds import fitting_folds, stratified_folds
-from crossbias.audit.permutation import p_value, shuffled_within
+from crossbias.audit.folds import FOLDS, random_folds
+from crossbias.audit.permutation import p_value, shuffled_clusters, shuffled_within
 from crossbias.seeds import generator_for
+
+MOST_REPEATS: Final = 4  # divisions into folds
+_SAMPLES: Final = 20_000  # samples of all divisions together: large data needs fewer of them
 
 _CHUNK = 2**24  # numbers of one-hot labels at a time
 
@@ -25,7 +29,7 @@ class Probe(NamedTuple):
     accuracy: float  # if the probe prefers frequent classes
     null: Tensor  # (permutations,) balanced accuracies of shuffled labels
     p: float
-    right: Tensor  # (n,) bool, whether each sample is answered correctly
+    right: Tensor  # (n,) bool, whether each sample is answered correctly, in the first division
 
     @property
     def control(self) -> float:
@@ -40,50 +44,73 @@ def probe(
     permutations: int,
     seed: int,
     given: Tensor | None = None,
+    cluster: Tensor | None = None,
 ) -> Probe:
     """Cross-validate a linear discriminant with shrunken covariance.
 
-    Labels are shuffled within the folds, which are stratified at random. So if the features say
-    nothing about the labels, all these orders are equally likely, and the p-value is exact.
+    The folds are drawn without looking at the labels, and the same folds serve the labels and all
+    shuffles of them. So the mean score over all divisions is a function of the order of the labels
+    alone. If the features say nothing about the labels, all orders are equally likely, and the
+    p-value is exact.
 
     Args:
         features: ``(n, d)`` features.
-        labels: ``(n,)`` int64; every label that occurs must occur at least twice.
+        labels: ``(n,)`` int64; every label that occurs must occur at least twice, or in two
+            clusters.
         permutations: Number of shuffles.
         seed: Seed of folds and shuffles.
         given: ``(n,)`` int64, another label. Shuffles stay within its values too, so that the test
             is about what the features reveal beyond it.
+        cluster: ``(n,)`` int64, equal for samples that belong together. They are in the same fold,
+            and labels are shuffled by cluster, see ``shuffled_clusters``.
     """
     present = torch.bincount(labels) > 0
     labels = (present.cumsum(0) - 1)[labels]  # numbered without gaps
-    folds = fitting_folds(labels)
-    fold = stratified_folds(labels, folds=folds, generator=generator_for(seed, "folds"))
-    discriminant = _Discriminant.on(features, fold, torch.bincount(labels))
-    balanced, accuracy, right = discriminant.scores(labels[None])
-    strata = fold if given is None else fold + folds * given
-    shuffles = shuffled_within(
-        labels, strata, count=permutations, generator=generator_for(seed, "shuffles")
-    )
-    rows = max(1, _CHUNK // (len(labels) * len(discriminant.counts)))
-    parts = [discriminant.scores(some)[0] for some in shuffles.split(rows)]  # type: ignore[no-untyped-call]
-    null = torch.cat(parts)
-    observed = float(balanced)
-    return Probe(observed, float(accuracy), null, p_value(observed, null), right[0])
+    strata = torch.zeros_like(labels) if given is None else given
+    draw = generator_for(seed, "shuffles")
+    if cluster is None:
+        shuffles = shuffled_within(labels, strata, count=permutations, generator=draw)
+    else:
+        shuffles = shuffled_clusters(labels, strata, cluster, count=permutations, generator=draw)
+    orders = torch.cat([labels[None], shuffles])  # the observed order is the first
+    features, classes = standardized(features), int(present.sum())
+    scores, draw = [], generator_for(seed, "folds")
+    for _ in range(repeats_for(len(labels))):
+        fold = random_folds(len(labels), folds=FOLDS, generator=draw, cluster=cluster)
+        scores.append(_Discriminant.on(features, fold, classes).all_scores(orders))
+    balanced, accuracy = (torch.stack([each[part] for each in scores]).mean(0) for part in (0, 1))
+    observed, null = float(balanced[0]), balanced[1:]
+    return Probe(observed, float(accuracy[0]), null, p_value(observed, null), scores[0][2])
+
+
+def repeats_for(samples: int) -> int:
+    """How many divisions into folds are averaged: fewer for more samples, whose score varies less.
+
+    >>> repeats_for(300), repeats_for(5_000), repeats_for(10_000), repeats_for(100_000)
+    (4, 4, 2, 2)
+    """
+    return min(MOST_REPEATS, max(2, _SAMPLES // samples))
 
 
 @dataclass(frozen=True)
 class _Discriminant:
-    """Linear discriminants of features that are standardized and cut into folds."""
+    """Linear discriminants of standardized features that are cut into folds."""
 
-    parts: list[Tensor]  # for each fold, (n_f, d) standardized features
+    parts: list[Tensor]  # for each fold, (n_f, d) features
     rows: list[Tensor]  # for each fold, positions in the data
-    counts: Tensor  # (K,) number of samples of each label
+    classes: int
 
     @classmethod
-    def on(cls, features: Tensor, fold: Tensor, counts: Tensor) -> "_Discriminant":
-        features = standardized(features)
-        rows = [(fold == number).nonzero().squeeze(1) for number in range(int(fold.max()) + 1)]
-        return cls([features[some] for some in rows], rows, counts)
+    def on(cls, features: Tensor, fold: Tensor, classes: int) -> "_Discriminant":
+        rows = [(fold == number).nonzero().squeeze(1) for number in torch.unique(fold).tolist()]
+        return cls([features[some] for some in rows], rows, classes)
+
+    def all_scores(self, orders: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The scores of all orders of the labels (B, n), and the right answers to the first."""
+        rows = max(1, _CHUNK // (orders.shape[1] * self.classes))
+        parts = [self.scores(some) for some in orders.split(rows)]  # type: ignore[no-untyped-call]
+        balanced, accuracy = (torch.cat([part[number] for part in parts]) for number in (0, 1))
+        return balanced, accuracy, parts[0][2][0]
 
     def scores(self, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Cross-validated balanced accuracy and accuracy of each row of labels (B, n).
@@ -93,21 +120,23 @@ class _Discriminant:
         right = torch.zeros_like(labels, dtype=torch.bool)
         balanced = torch.zeros(len(labels), dtype=torch.float64)
         accuracy = torch.zeros_like(balanced)
-        one_hots = [_one_hot(labels[:, rows], len(self.counts)) for rows in self.rows]
+        one_hots = [_one_hot(labels[:, rows], self.classes) for rows in self.rows]
         sums = [hot @ part for hot, part in zip(one_hots, self.parts, strict=True)]  # (B, K, d)
-        total, weight = torch.stack(sums).sum(0), 1 / self.counts.double()
+        counts = [hot.sum(2).double() for hot in one_hots]  # (B, K)
+        total, all_counts = torch.stack(sums).sum(0), torch.stack(counts).sum(0)
         for number, (part, rows) in enumerate(zip(self.parts, self.rows, strict=True)):
             here = labels[:, rows]
-            train_counts = (self.counts - one_hots[number][0].sum(1)).double()  # (K,)
-            means = (total - sums[number]).double() / train_counts[:, None]
+            # A class that is in one fold only has no training sample there; its mean is then 0.
+            train_counts = (all_counts - counts[number]).clamp(min=1)
+            means = (total - sums[number]).double() / train_counts[..., None]
             others = torch.cat([p for other, p in enumerate(self.parts) if other != number])
             directions, offsets = _directions(others.double(), means, train_counts)
             values = torch.einsum("nd,bdk->bnk", part, directions.float()) + offsets.float()
             right[:, rows] = values.argmax(2) == here
-            balanced += (weight[here] * right[:, rows]).sum(1)
-            values += (train_counts / train_counts.sum()).log().float()
-            accuracy += (values.argmax(2) == here).sum(1)
-        return balanced / len(self.counts), accuracy / labels.shape[1], right
+            balanced += (right[:, rows] / all_counts.gather(1, here)).sum(1)
+            shares = train_counts / train_counts.sum(1, keepdim=True)
+            accuracy += ((values + shares.log().float()[:, None]).argmax(2) == here).sum(1)
+        return balanced / self.classes, accuracy / labels.shape[1], right
 
 
 def standardized(features: Tensor) -> Tensor:
@@ -139,13 +168,13 @@ def _directions(train: Tensor, means: Tensor, counts: Tensor) -> tuple[Tensor, T
     shrinkage = dimensions / (dimensions + n)
     covariance = (1 - shrinkage) * (train - center).T @ (train - center) / n
     covariance.diagonal().add_(shrinkage)
-    root = (counts / counts.sum()).sqrt()  # (K,)
+    root = (counts / counts.sum(1, keepdim=True)).sqrt()  # (B, K)
     centered = means - center  # (B, K, d)
-    weighted = centered * root[:, None]
+    weighted = centered * root[..., None]
     flat = weighted.reshape(-1, dimensions).T  # (d, B K)
     solved = torch.cholesky_solve(flat, torch.linalg.cholesky(covariance))
     a = solved.T.view(weighted.shape).transpose(1, 2)  # (B, d, K)
-    inner = torch.eye(len(counts), dtype=a.dtype) - (1 - shrinkage) * weighted @ a
-    directions = torch.linalg.solve(inner, a, left=False) / root
+    inner = torch.eye(counts.shape[1], dtype=a.dtype) - (1 - shrinkage) * weighted @ a
+    directions = torch.linalg.solve(inner, a, left=False) / root[:, None]
     offsets = -(centered.transpose(1, 2) * directions).sum(1, keepdim=True) / 2
     return directions, offsets - torch.einsum("d,bdk->bk", center, directions)[:, None]

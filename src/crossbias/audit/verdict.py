@@ -5,8 +5,10 @@ from typing import Final, NamedTuple
 
 import torch
 
+from crossbias.audit.association import POWER
 from crossbias.audit.attributes import AttributeFinding
 from crossbias.audit.model import CONFIDENCE_LIMIT, ModelFinding
+from crossbias.audit.near_duplicates import NearDuplicates
 from crossbias.audit.permutation import ALARM
 from crossbias.audit.probed_cues import CLASSES, CueFinding
 from crossbias.data.dataset import BiasedDataset
@@ -43,11 +45,13 @@ def verdict_of(
     cues: Sequence[CueFinding],
     model: ModelFinding | None,
     not_tested: Sequence[str],
+    alike: NearDuplicates | None = None,
 ) -> Verdict:
     """Put everything that was found, with corrected p-values, into words.
 
     A paragraph about attributes, one about cues and one about the model: that an attribute gives
-    the class away and that the task is easy are different findings.
+    the class away and that the task is easy are different findings. If many images are ``alike``,
+    a last paragraph says so.
     """
     known = [found for found in attributes if _is_found(found.p_corrected)]
     strongest_first = sorted(known, key=_association, reverse=True)
@@ -56,6 +60,8 @@ def verdict_of(
     about_model = [] if model is None else _model_findings(model)
     if model is not None:
         parts.append(_model_summary(about_model))
+    if alike is not None:
+        parts.append(_alike(alike))
     findings = (*map(_attribute, strongest_first), *map(_cue, seen), *about_model)
     return Verdict("\n\n".join(parts), findings, tuple(not_tested))
 
@@ -157,6 +163,15 @@ def _by_attributes(
     )
 
 
+def _alike(found: NearDuplicates) -> str:
+    return (
+        f"{found.number:,} of {found.examined:,} samples have a near-duplicate that counts as "
+        f"independent of them, such as {found.pair[0]} and {found.pair[1]}. If such images belong "
+        f"together, as those of one patient do, findings here may be due to chance: name the "
+        f"column that says so (--cluster), and they stay together in all tests."
+    )
+
+
 def _names(found: Sequence[AttributeFinding]) -> str:
     return ", ".join(first_few([repr(each.name) for each in found], most=6))
 
@@ -240,7 +255,9 @@ def _confident(model: ModelFinding) -> list[Finding]:
         return []
     worst = max(groups, key=lambda group: group.errors.value)
     errors, n, overall = worst.errors.value, worst.errors.n, model.overall_errors.value
-    limit = wilson(round(errors * n), n, confidence=1 - ALARM / len(groups)).low
+    limit = wilson(
+        round(errors * n), n, confidence=1 - ALARM / len(groups), effect=model.design_effect
+    ).low
     if limit <= overall:
         return []
     where = f"class {worst.target!r}"
@@ -293,16 +310,30 @@ def untested_findings(
     for found in everything:
         if found.reason:
             yield f"{found.name!r}, because {found.reason}."
-    limits = [(cue.noticeable, cue.chance or 0.0) for cue in cues if cue.noticeable is not None]
-    if limits:
-        highest, chance = max(limits)
+    if powers := [*_detectable_cue(cues), *_detectable_attribute(attributes)]:
         yield (
-            f"Weak cues: with this number of samples, a cue that predicts the class of fewer than "
-            f"{_rounded(highest)} of them may go unnoticed (guessing is right on "
-            f"{_rounded(chance)})."
+            f"Weak effects: with this number of samples, the audit finds {' and '.join(powers)} "
+            f"with a probability of {_rounded(POWER)} or more. Anything weaker may go unnoticed."
         )
     if model is None:
         yield "Whether a trained model follows any of this; audit a finished run to find out."
+
+
+def _detectable_cue(cues: Sequence[CueFinding]) -> Iterator[str]:
+    """The weakest cue that the audit would find, as a part of a sentence."""
+    limits = [(cue.detectable, cue.chance or 0.0) for cue in cues if cue.detectable is not None]
+    if limits:
+        highest, chance = max(limits)
+        yield (
+            f"a cue that predicts the class of {_rounded(highest)} of them "
+            f"(guessing is right on {_rounded(chance)})"
+        )
+
+
+def _detectable_attribute(attributes: Sequence[AttributeFinding]) -> Iterator[str]:
+    limits = [each.detectable for each in attributes if each.detectable is not None]
+    if limits:
+        yield f"an attribute whose Cramer's V with the class is {max(limits):.2f}"
 
 
 def _is_found(p_corrected: float | None) -> bool:

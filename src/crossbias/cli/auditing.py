@@ -29,6 +29,7 @@ def audit(
     labels: options.Labels = None,
     target: options.Target = None,
     bias: options.Bias = None,
+    cluster: options.Cluster = None,
     split: Annotated[str, typer.Option(help="Split to audit.")] = "train",
     set_: options.DataSettings = None,
     config: Annotated[
@@ -57,7 +58,9 @@ def audit(
         raise CrossbiasError("--run already names the data; leave out --data and --config")
     start = Experiment.from_toml(config) if config else Experiment()
     experiment, network = (start, None) if run is None else load_trained(run)
-    chosen = options.given(name=data, labels=labels, target=target, bias=bias, root=root)
+    chosen = options.given(
+        name=data, labels=labels, target=target, bias=bias, cluster=cluster, root=root
+    )
     experiment = experiment.updated(data=chosen | options.data_settings(set_))
     source = experiment.source
     folder = out or Path("audits") / (run.name if run else options.folder_name(source.name))

@@ -92,6 +92,7 @@ def train(
     labels: options.Labels = None,
     target: options.Target = None,
     bias: options.Bias = None,
+    cluster: options.Cluster = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -142,7 +143,9 @@ def train(
     start = Experiment.from_toml(config) if config else start
     named = {
         "method": options.given(name=method),
-        "data": options.given(name=data, labels=labels, target=target, bias=bias, root=root),
+        "data": options.given(
+            name=data, labels=labels, target=target, bias=bias, cluster=cluster, root=root
+        ),
         "network": options.given(name=network),
         "train": options.given(
             epochs=epochs, batch_size=batch_size, lr=lr, seed=seed, device=device
@@ -181,6 +184,7 @@ def evaluate(
     labels: options.Labels = None,
     target: options.Target = None,
     bias: options.Bias = None,
+    cluster: options.Cluster = None,
     set_: options.DataSettings = None,
     root: options.Root = None,
     positive: options.PositiveClass = None,
@@ -218,7 +222,9 @@ def evaluate(
 
     if output is not None and output.suffix.lower() != ".json":
         raise CrossbiasError(f"--output writes JSON, got {output}; name a file that ends in .json")
-    chosen = options.given(name=data, labels=labels, target=target, bias=bias, root=root)
+    chosen = options.given(
+        name=data, labels=labels, target=target, bias=bias, cluster=cluster, root=root
+    )
     trained = load_run(run)
     found = judge(
         trained,

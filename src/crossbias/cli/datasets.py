@@ -45,6 +45,7 @@ def show(
     labels: options.Labels = None,
     target: options.Target = None,
     bias: options.Bias = None,
+    cluster: options.Cluster = None,
     set_: options.DataSettings = None,
     root: options.Root = None,
     sheet: Annotated[
@@ -59,7 +60,9 @@ def show(
     """
     from crossbias.data.inspect.sheet import contact_sheet
 
-    experiment = _experiment(name, set_, labels=labels, target=target, bias=bias, root=root)
+    experiment = _experiment(
+        name, set_, labels=labels, target=target, bias=bias, cluster=cluster, root=root
+    )
     data = experiment.split(split, shown_progress())
     _describe(data)
     if data.inputs.ndim == 2:
@@ -75,6 +78,7 @@ def check(
     labels: options.Labels = None,
     target: options.Target = None,
     bias: options.Bias = None,
+    cluster: options.Cluster = None,
     set_: options.DataSettings = None,
     root: options.Root = None,
 ) -> None:
@@ -86,7 +90,9 @@ def check(
     """
     from crossbias.data.inspect.checking import check_source
 
-    experiment = _experiment(name, set_, labels=labels, target=target, bias=bias, root=root)
+    experiment = _experiment(
+        name, set_, labels=labels, target=target, bias=bias, cluster=cluster, root=root
+    )
     found = check_source(
         experiment.source,
         root=experiment.data.get("root"),

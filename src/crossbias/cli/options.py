@@ -30,6 +30,14 @@ Bias = Annotated[
         "bins a column of numbers."
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of samples that belong together, such as the patient. Intervals and tests are "
+        "then over patients.",
+        show_default="group_by of the data",
+    ),
+]
 Root = Annotated[
     Path | None,
     typer.Option(help="Folder that holds the data sets.", show_default="$CROSSBIAS_DATA"),

@@ -59,8 +59,8 @@ def print_metrics(what: str, rows: Mapping[str, Metrics]) -> None:
             table.add_row(escape(label), *map(_cell, accuracies), _worst_cell(each))
     print_table(table)
     for name, metrics in rows.items():
-        if metrics.warning:
-            say(f"{name}: {metrics.warning}")
+        for text in filter(None, (metrics.cluster_note, metrics.warning)):
+            say(f"{name}: {text}")
     corrupted = mean_over_corrupted_splits({name: row.overall for name, row in rows.items()})
     if corrupted.n:
         limits = percent_range(corrupted.low, corrupted.high)
@@ -90,7 +90,9 @@ def _print_recalls(rows: Mapping[str, Metrics]) -> None:
     title = "\nrecall of each class for each bias value, in % [95% interval]"
     table = make_table("split", "bias", *names, "balanced accuracy", title=title)
     for name, metrics in rows.items():
-        for rates in rates_by_source(metrics.cells, positive=first.classes[0]):
+        for rates in rates_by_source(
+            metrics.cells, positive=first.classes[0], effect=metrics.design_effect
+        ):
             table.add_row(escape(name), escape(rates.source), *map(_cell, rates[1:]))
     if table.row_count:
         print_table(table)

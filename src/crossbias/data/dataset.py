@@ -37,6 +37,8 @@ class BiasedDataset:
         augment: Augmentations of training batches, where the configuration names none.
         mean: Per-channel mean of images in [0, 1], subtracted from every batch.
         std: Per-channel standard deviation; every batch is divided by it.
+        cluster: ``(n,)`` whole numbers, equal for samples that belong together, such as the images
+            of a patient; None where all samples are independent. Only intervals and tests use it.
         index: ``(n,)`` rows in the full training set; by default ``0..n-1``.
         full_size: Number of rows of the full set; per-sample tables have this length.
         origin: How a named source made the data: seed and options, for the record of a run.
@@ -64,6 +66,7 @@ class BiasedDataset:
     augment: tuple[str, ...] = ()
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
+    cluster: Tensor | None = None
     index: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
     full_size: int = 0
     origin: Mapping[str, Any] = field(default_factory=dict)
@@ -166,6 +169,7 @@ class BiasedDataset:
             targets=self.targets[keep],
             attributes={name: column[keep] for name, column in self.attributes.items()},
             alignments=dict(self.alignments) | ({self.bias: self.alignment()} if self.bias else {}),
+            cluster=None if self.cluster is None else self.cluster[keep],
             index=self.index[keep],
             digest="",
         )
@@ -198,20 +202,28 @@ def _check(data: BiasedDataset) -> None:
     _check_column(data.name, "targets", data.targets, rows, data.num_classes, lowest=0)
     for name, column in data.attributes.items():
         _check_column(data.name, name, column, rows, len(data.values[name]), lowest=UNKNOWN)
+    if data.cluster is not None:
+        _check_column(data.name, "cluster", data.cluster, rows)
     if data.bias is not None and data.bias not in data.attributes:
         lacking = f"{data.name} has no attribute"
         raise unknown(lacking, data.bias, data.attributes, "its attributes are")
 
 
 def _check_column(
-    name: str, column_name: str, column: Tensor, rows: int, size: int, lowest: int
+    name: str,
+    column_name: str,
+    column: Tensor,
+    rows: int,
+    size: int | None = None,
+    lowest: int = 0,
 ) -> None:
+    """Refuse a column of another type or length or, given a size, with a number out of range."""
     if column.dtype != torch.int64 or column.shape != (rows,):
         raise CrossbiasError(
             f"{name}: {column_name} must be {rows} int64 numbers, "
             f"got {tuple(column.shape)} {column.dtype}"
         )
-    if rows and not lowest <= int(column.min()) <= int(column.max()) < size:
+    if size is not None and rows and not lowest <= int(column.min()) <= int(column.max()) < size:
         raise CrossbiasError(
             f"{name}: {column_name} must lie in {lowest}..{size - 1}, "
             f"got {int(column.min())}..{int(column.max())}"

@@ -141,7 +141,9 @@ def gap_of(row: Row) -> Estimate:
     share = share / share.sum().clamp(min=1)
     weights = torch.cat([share, -share, torch.zeros(1)])
     right = right_answers(row)
-    return paired_difference(torch.zeros_like(right), right, cell=cell, weights=weights)
+    return paired_difference(
+        torch.zeros_like(right), right, cell=cell, weights=weights, cluster=judged.cluster
+    )
 
 
 def _shortcut_sentence(plain: Standing | None, bias: str) -> Markup:

@@ -185,6 +185,7 @@ def _check_comparable(first: FinishedRun, other: FinishedRun) -> None:
         "classes": lambda run: ", ".join(run.test.classes),
         "bias values": lambda run: ", ".join(run.test.biases),
         "content hash of the test split": lambda run: run.hash_of(run.split),
+        "number of clusters": lambda run: str(run.test.clusters or "none"),
         "aligned groups, those that go together in training": _aligned_pairs,
     }
     for name, fact in facts.items():
@@ -219,9 +220,15 @@ def _gains(
 ) -> dict[str, Estimate]:
     """The difference of each metric that is a weighted mean of parts."""
     first, second = right_answers(baseline), right_answers(row)
+    cluster = baseline.runs[0].judged.cluster
     found = {
         name: paired_difference(
-            first, second, cell=each.part, weights=each.weights, confidence=confidence
+            first,
+            second,
+            cell=each.part,
+            weights=each.weights,
+            cluster=cluster,
+            confidence=confidence,
         )
         for name, each in strata.items()
     }
@@ -229,8 +236,11 @@ def _gains(
 
 
 def _tests(baseline: Row, row: Row, strata: Mapping[str, Strata]) -> dict[str, McNemar]:
-    """McNemar's test of each metric that is a mean of samples; it is about two models."""
-    if baseline.runs[1:] or row.runs[1:]:
+    """McNemar's test of each metric that is a mean of samples; it is about two models.
+
+    There is none with clusters: their samples are not independent tosses of a coin.
+    """
+    if baseline.runs[1:] or row.runs[1:] or baseline.runs[0].judged.cluster is not None:
         return {}
     first, second = right_answers(baseline)[0], right_answers(row)[0]
     counted = {name: strata[name].part > 0 for name in OF_SAMPLES if name in strata}

@@ -66,7 +66,8 @@ def about_rows(comparison: Comparison) -> list[str]:
             "For several seeds, ± is the standard deviation over seeds, and the interval is "
             "Student's t interval for the mean over seeds."
         )
-    return parts
+    note = comparison.baseline.metrics[0].cluster_note
+    return [*parts, f"{note}."] if note else parts
 
 
 def about_gains(comparison: Comparison) -> list[str]:

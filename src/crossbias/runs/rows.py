@@ -19,7 +19,9 @@ METRICS: Final[dict[str, Callable[[Metrics], Estimate | None]]] = {
     "unbiased": lambda metrics: metrics.unbiased,
     "worst_group": lambda metrics: metrics.worst_group and metrics.worst_group.accuracy,
     "class_averaged": lambda metrics: metrics.class_averaged,
-    "biased": lambda metrics: metrics.aligned and protocols.biased(metrics.cells),
+    "biased": lambda metrics: (
+        metrics.aligned and protocols.biased(metrics.cells, effect=metrics.design_effect)
+    ),
     "calibration": lambda metrics: metrics.calibration,
     "demographic_parity": lambda metrics: metrics.demographic_parity,
     "equalized_odds": lambda metrics: metrics.equalized_odds,

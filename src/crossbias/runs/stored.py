@@ -68,7 +68,8 @@ def save_predictions(path: Path, splits: Mapping[str, Predictions]) -> None:
     """Write the predictions of several splits to one file.
 
     The arrays are named ``split/index``, ``split/target``, ``split/probabilities``,
-    ``split/attributes/NAME`` and, with pictures, ``split/pictures`` and ``split/picture_rows``.
+    ``split/attributes/NAME``, with clusters ``split/cluster``, and with pictures
+    ``split/pictures`` and ``split/picture_rows``.
     """
     for split in splits:
         if "/" in split:

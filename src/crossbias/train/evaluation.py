@@ -82,6 +82,7 @@ def predict(
         target=data.targets,
         probabilities=torch.cat(answers),
         attributes=data.attributes,
+        cluster=data.cluster,
         pictures=None if rows is None else data.pictures(rows),
         picture_rows=rows,
     )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.verify.clusters import inflation
 from crossbias.verify.intervals import NO_SAMPLES, Estimate
 from crossbias.verify.predictions import Predictions
 
@@ -92,7 +93,13 @@ def mcnemar(first: Tensor, second: Tensor) -> McNemar:
 
 
 def paired_difference(
-    first: Tensor, second: Tensor, *, cell: Tensor, weights: Tensor, confidence: float = 0.95
+    first: Tensor,
+    second: Tensor,
+    *,
+    cell: Tensor,
+    weights: Tensor,
+    cluster: Tensor | None = None,
+    confidence: float = 0.95,
 ) -> Estimate:
     """How much higher a weighted accuracy is with the second method, on the same samples.
 
@@ -111,6 +118,8 @@ def paired_difference(
         second: ``(runs', n)`` bool, the same for the second method.
         cell: ``(n,)`` int64, the cell of each sample.
         weights: ``(cells,)`` float, weight of each cell; cells without samples count nothing.
+        cluster: ``(n,)`` int64, equal for samples that belong together. The variance over samples
+            is then that over clusters.
         confidence: Coverage of the interval.
 
     Returns:
@@ -127,13 +136,14 @@ def paired_difference(
     each = (weights / sizes)[cell]  # weight of one sample, (n,)
     accuracies = [runs @ each for runs in methods]
     value = float(accuracies[1].mean() - accuracies[0].mean())
+    cluster = None if cluster is None else torch.unique(cluster[chosen], return_inverse=True)[1]
     over_samples = _variance_over_samples(
-        methods[1].mean(0) - methods[0].mean(0), cell, each, sizes
+        methods[1].mean(0) - methods[0].mean(0), cell, each, sizes, cluster
     )
     half = _half_width([over_samples], confidence)
     if min(len(runs) for runs in methods) > 1:
         parts = [_Part(float(a.var()) / len(a), len(a) - 1) for a in accuracies]
-        twice = sum(float((runs.var(0) * each**2).sum()) / len(runs) for runs in methods)
+        twice = sum(_variance_of_trainings(runs * each, cluster) for runs in methods)
         parts.append(over_samples._replace(variance=max(0.0, over_samples.variance - twice)))
         # Trainings that agree by chance do not make it narrower than these trainings by themselves.
         if sum(part.variance for part in parts) > over_samples.variance:
@@ -148,13 +158,24 @@ class _Part(NamedTuple):
     freedom: float
 
 
-def _variance_over_samples(differences: Tensor, cell: Tensor, each: Tensor, sizes: Tensor) -> _Part:
+def _variance_of_trainings(parts: Tensor, cluster: Tensor | None) -> float:
+    """The part of the variance over samples that is due to trainings, from (runs, n) summands."""
+    if cluster is not None:
+        sums = torch.zeros(len(parts), int(cluster.max()) + 1).double()
+        parts = sums.index_add(1, cluster, parts)
+    return float(parts.var(0).sum()) / len(parts)
+
+
+def _variance_over_samples(
+    differences: Tensor, cell: Tensor, each: Tensor, sizes: Tensor, cluster: Tensor | None
+) -> _Part:
     """The variance of a stratified mean, also where cells have few samples, or one.
 
     The variance within a cell is estimated from its own samples and, as if it had ``_PRIOR`` more,
     from all cells by their weights. Those count half a sample that only the first method answers
     correctly and half that only the second does (Agresti and Min 2005): models that agree
-    everywhere are not known to be equal.
+    everywhere are not known to be equal. Clusters inflate the variance, and a cell has as many
+    degrees of freedom as it has clusters.
     """
     sums, squares = (
         torch.zeros(len(sizes)).double().index_add(0, cell, part)
@@ -163,10 +184,15 @@ def _variance_over_samples(differences: Tensor, cell: Tensor, each: Tensor, size
     weights = torch.zeros(len(sizes)).double().index_add(0, cell, each)
     size = weights.abs() / weights.abs().sum()  # a difference of cells has weights below 0
     pooled = (size * squares / sizes).sum() + 1 / (len(cell) + 2)
-    freedom = sizes - 1 + _PRIOR
-    within = (squares - sums**2 / sizes + _PRIOR * pooled) / freedom
+    within = (squares - sums**2 / sizes + _PRIOR * pooled) / (sizes - 1 + _PRIOR)
     parts = weights**2 * within / sizes
-    return _Part(float(parts.sum()), float(parts.sum() ** 2 / (parts**2 / freedom).sum()))
+    effect, independent = 1.0, sizes
+    if cluster is not None:
+        effect = inflation(each * (differences - (sums / sizes)[cell]), cell, cluster)
+        pairs = torch.unique(cluster * len(sizes) + cell) % len(sizes)
+        independent = torch.bincount(pairs, minlength=len(sizes)).double()
+    freedom = float(parts.sum() ** 2 / (parts**2 / (independent - 1 + _PRIOR)).sum())
+    return _Part(effect * float(parts.sum()), freedom)
 
 
 def _half_width(parts: Sequence[_Part], confidence: float) -> float:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crossbias.verify.accuracies import WEIGHTS, stratified
 from crossbias.verify.cells import Group
-from crossbias.verify.intervals import NO_SAMPLES, Estimate, lowest_of, wilson_limits
+from crossbias.verify.intervals import NO_SAMPLES, Estimate, lowest_of, wilson, wilson_limits
 
 if TYPE_CHECKING:
     from crossbias.verify.metrics import Metrics
@@ -39,6 +39,18 @@ def clustered_accuracy(right: Tensor, part: Tensor, weights: Tensor, cluster: Te
     if not n:
         return NO_SAMPLES
     return Estimate(value, *wilson_limits(value, effective), n)
+
+
+def share_of(flags: Tensor, cluster: Tensor | None) -> Estimate:
+    """The share of samples with a flag, over clusters if there are any.
+
+    Args:
+        flags: ``(n,)`` bool.
+        cluster: ``(n,)`` int64, the cluster of each sample; None where all are independent.
+    """
+    if cluster is None:
+        return wilson(int(flags.sum()), len(flags))
+    return clustered_accuracy(flags, torch.zeros_like(cluster), torch.ones(1), cluster)
 
 
 def effective_samples(right: Tensor, cluster: Tensor) -> float:
@@ -130,19 +142,42 @@ def _mean(
     sizes, weights = sizes[used].double(), weights[used].double()
     rates, smooth = hits / sizes, (hits + 0.5) / (sizes + 1)
     value, mean = float(weights @ rates), float(weights @ smooth / weights.sum())
-    independent, plain = (
-        float((weights**2 * share * (1 - share) / sizes).sum()) for share in (smooth, rates)
-    )
+    independent = float((weights**2 * smooth * (1 - smooth) / sizes).sum())
     place = (used.cumsum(0) - 1)[part[chosen]]
     influence = (weights / sizes)[place] * (right[chosen].double() - rates[place])
-    members = torch.unique(cluster[chosen], return_inverse=True)[1]
-    clusters, n = int(members.max()) + 1, int(chosen.sum())
-    sums = torch.zeros(clusters).double().index_add(0, members, influence)
-    largest = n / clusters  # all samples of a cluster say the same
-    effect = largest
-    if plain and clusters > 1:
-        variance = clusters / (clusters - 1) * float((sums**2).sum())
-        effect = min(max(variance / plain, 1.0), 2 * largest)
-    effective = mean * (1 - mean) / independent / effect
+    effective = mean * (1 - mean) / independent / inflation(influence, place, cluster[chosen])
+    clusters = len(torch.unique(cluster[chosen]))
     quantile = float(stdtrit(max(clusters - 1, 1), 0.975))
-    return value, effective * (1.959963984540054 / quantile) ** 2, n
+    return value, effective * (1.959963984540054 / quantile) ** 2, int(chosen.sum())
+
+
+def inflation(influence: Tensor, part: Tensor, cluster: Tensor) -> float:
+    """How much larger clusters make the variance of a sum of centered parts, at least 1.
+
+    This is the variance of the sums over clusters, relative to that of independent samples. A
+    cluster that is a share h of a part moves the part's mean, so its sum there is divided by the
+    root of 1 - h (Bell and McCaffrey 2002). The result is at most twice the mean size of a cluster,
+    and that size where no sample adds anything.
+
+    Args:
+        influence: ``(n,)`` float, what each sample adds; the mean over a part is 0.
+        part: ``(n,)`` int64, the part of each sample, numbered from 0 without gaps.
+        cluster: ``(n,)`` int64, the cluster of each sample.
+    """
+    members = torch.unique(cluster, return_inverse=True)[1]
+    clusters, alone = int(members.max()) + 1, float((influence**2).sum())
+    mean_size = len(cluster) / clusters
+    if not alone or clusters < 2:
+        return mean_size
+    pairs, pair = torch.unique(members * (int(part.max()) + 1) + part, return_inverse=True)
+    in_part = pairs % (int(part.max()) + 1)
+    share = torch.bincount(pair) / torch.bincount(part)[in_part]
+    sums = torch.zeros(len(pairs)).double().index_add(0, pair, influence)
+    sums = torch.where(share < 1, sums / (1 - share).clamp(min=1e-9).sqrt(), 0.0)
+    owner = pairs // (int(part.max()) + 1)
+    variance = torch.zeros(clusters).double().index_add(0, owner, sums).square().sum()
+    # Half a cluster of mean size whose samples are all as far off as the farthest: few errors say
+    # little about how alike the samples of a cluster are.
+    extra = mean_size * float(influence.square().max()) / 2
+    effect = (float(variance) + mean_size * extra) / (alone + extra)
+    return min(max(effect, 1.0), 2 * mean_size)

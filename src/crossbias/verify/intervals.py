@@ -36,13 +36,14 @@ NO_SAMPLES: Final = Estimate(math.nan, math.nan, math.nan, 0)
 """The accuracy of an empty group: not a number, and always this object."""
 
 
-def wilson(correct: int, total: int, *, confidence: float = 0.95) -> Estimate:
+def wilson(correct: int, total: int, *, confidence: float = 0.95, effect: float = 1.0) -> Estimate:
     """A proportion with Wilson's score interval (1927), which is valid at 0% and 100% too.
 
     Args:
         correct: Number of right samples.
         total: Number of samples; 0 gives ``NO_SAMPLES``.
         confidence: Coverage of the interval.
+        effect: Design effect of clusters: so many samples say as much as an independent one.
 
     >>> estimate = wilson(8, 10)
     >>> f"{estimate.value:.2f} ({estimate.low:.3f} to {estimate.high:.3f})"
@@ -52,7 +53,8 @@ def wilson(correct: int, total: int, *, confidence: float = 0.95) -> Estimate:
         raise ValueError(f"correct must lie in 0..{total}, the number of samples, got {correct}")
     if not total:
         return NO_SAMPLES
-    return Estimate(correct / total, *wilson_limits(correct / total, total, confidence), total)
+    limits = wilson_limits(correct / total, total / effect, confidence)
+    return Estimate(correct / total, *limits, total)
 
 
 def lowest_of(
@@ -90,7 +92,11 @@ def lowest_of(
 
 
 def mean_of_groups(
-    correct: Sequence[int], total: Sequence[int], *, confidence: float = 0.95
+    correct: Sequence[int],
+    total: Sequence[int],
+    *,
+    confidence: float = 0.95,
+    effect: float = 1.0,
 ) -> Estimate:
     """The unweighted mean of the groups' proportions; groups without samples are left out.
 
@@ -110,6 +116,7 @@ def mean_of_groups(
         correct: Number of right samples in each group.
         total: Number of samples in each group.
         confidence: Coverage of the interval.
+        effect: As for ``wilson``.
 
     Returns:
         The mean with its interval; ``n`` is the number of samples in all groups.
@@ -125,7 +132,7 @@ def mean_of_groups(
     smooth = [((c + 0.5) / (n + 1), n) for c, n in groups]
     variance = sum(q * (1 - q) / n for q, n in smooth) / len(groups) ** 2
     mean = sum(q for q, _ in smooth) / len(groups)
-    low, high = wilson_limits(value, mean * (1 - mean) / variance, confidence)
+    low, high = wilson_limits(value, mean * (1 - mean) / variance / effect, confidence)
     return Estimate(value, low, high, sum(n for _, n in groups))
 
 

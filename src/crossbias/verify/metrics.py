@@ -227,6 +227,24 @@ class Metrics:
         )
         return "; ".join(filter(None, [small_group_warning(self.groups), unknown])) or None
 
+    @property
+    def design_effect(self) -> float:
+        """How many samples say as much as an independent one; 1 without clusters."""
+        if self.effective_samples is None:
+            return 1.0
+        return max(1.0, self.overall.n / self.effective_samples)
+
+    @property
+    def cluster_note(self) -> str | None:
+        """What clusters mean for the intervals over samples; None without clusters."""
+        if self.clusters is None or self.effective_samples is None:
+            return None
+        return (
+            f"The {self.overall.n:,} samples are in {self.clusters:,} clusters and say as much "
+            f"about the overall accuracy as {max(1, round(self.effective_samples)):,} independent "
+            f"samples. Intervals over samples take that into account"
+        )
+
     def summary(self) -> dict[str, float]:
         """The accuracies that exist, as plain numbers by name."""
         worst = self.worst_group and self.worst_group.accuracy

@@ -22,6 +22,8 @@ class Predictions:
         target: ``(n,)`` int64 class numbers.
         probabilities: ``(n, classes)`` float32, the model's softmax.
         attributes: For each name, ``(n,)`` int64 value numbers, ``UNKNOWN`` where not known.
+        cluster: ``(n,)`` int64, equal for samples that belong together; None where all samples are
+            independent.
         pictures: ``(k, C, H, W)`` uint8, some of the inputs, to show to people.
         picture_rows: ``(k,)`` int64, the row of each picture in the tensors above.
     """
@@ -30,6 +32,7 @@ class Predictions:
     target: Tensor
     probabilities: Tensor
     attributes: Mapping[str, Tensor] = field(default_factory=dict)
+    cluster: Tensor | None = None
     pictures: Tensor | None = None
     picture_rows: Tensor | None = None
 
@@ -40,6 +43,7 @@ class Predictions:
     def __post_init__(self) -> None:
         rows = len(self.target)
         columns = {"index": self.index, "probabilities": self.probabilities, **self.attributes}
+        columns |= {} if self.cluster is None else {"cluster": self.cluster}
         for name, column in columns.items():
             if len(column) != rows:
                 raise ValueError(f"{name} has {len(column)} rows, but there are {rows} targets")
@@ -77,7 +81,7 @@ class Predictions:
         return Metrics.from_answers(
             *(self.target, self.attribute(bias), self.answers if given is None else given),
             probabilities=self.probabilities, alignment=alignment, classes=classes, values=values,
-            positive=positive,
+            cluster=self.cluster, positive=positive,
         )  # fmt: skip
 
     def cells(

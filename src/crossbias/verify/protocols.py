@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import torch
@@ -35,15 +36,15 @@ def minority(cells: Cells) -> Estimate:
     return conflicting(cells)
 
 
-def biased(cells: Cells) -> Estimate:
+def biased(cells: Cells, *, effect: float = 1.0) -> Estimate:
     """ReBias's biased accuracy: the mean of the aligned cells, the diagonal of its Figure 3.
 
     ``unbiased`` is the mean of all cells. On a split in which the bias always goes along with the
     class, such as the biased test set of the release, this is the class-averaged accuracy.
+    ``effect`` is as for ``wilson``.
     """
-    return mean_accuracy(
-        cells.correct[:, :-1][cells.alignment], cells.total[:, :-1][cells.alignment]
-    )
+    correct, total = (part[:, :-1][cells.alignment] for part in (cells.correct, cells.total))
+    return mean_accuracy(correct, total, effect=effect)
 
 
 def populated(cells: Cells, *, at_least: int) -> Estimate:
@@ -135,7 +136,7 @@ class Rates(NamedTuple):
     balanced: Estimate  # the mean of the two; NO_SAMPLES if the source lacks one of the classes
 
 
-def rates_by_source(cells: Cells, *, positive: str) -> tuple[Rates, ...]:
+def rates_by_source(cells: Cells, *, positive: str, effect: float = 1.0) -> tuple[Rates, ...]:
     """The rates of each bias value, such as the hospital an X-ray comes from.
 
     A model that answers by the source has a high true positive rate where most samples are
@@ -144,6 +145,7 @@ def rates_by_source(cells: Cells, *, positive: str) -> tuple[Rates, ...]:
     Args:
         cells: The cells of two classes.
         positive: Name of the positive class.
+        effect: Design effect of clusters, as for ``wilson``.
 
     Raises:
         CrossbiasError: There are not two classes, or ``positive`` is neither.
@@ -157,8 +159,8 @@ def rates_by_source(cells: Cells, *, positive: str) -> tuple[Rates, ...]:
     rows, found = [place, 1 - place], []
     for column, source in enumerate(cells.biases):
         correct, total = cells.correct[rows, column].tolist(), cells.total[rows, column].tolist()
-        balanced = mean_of_groups(correct, total) if all(total) else NO_SAMPLES
-        positives, negatives = map(wilson, correct, total)
+        balanced = mean_of_groups(correct, total, effect=effect) if all(total) else NO_SAMPLES
+        positives, negatives = map(partial(wilson, effect=effect), correct, total)
         found.append(Rates(source, positives, negatives, balanced))
     return tuple(found)
 

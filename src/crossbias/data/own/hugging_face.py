@@ -37,6 +37,7 @@ class HuggingFace(TableSource):
     attributes: tuple[str, ...] | None = None
     split_by: str = SPLIT_COLUMN
     group_by: str | None = None
+    cluster: str | None = None
     validation: Fraction = 0.1
     test: Fraction = 0.2
     size: Count = 224

@@ -38,6 +38,8 @@ class Folder(TableSource):
         split_by: Column of the splits, one of which is ``train``. Without such a column, splits
             are drawn with the seed of the data, with the same fractions in every group.
         group_by: Column of what must stay in one split, such as the patient.
+        cluster: Column of samples that belong together, if the splits are already given. Intervals
+            and tests take it into account; the splits do not. The default is ``group_by``.
         validation: Fraction of the images in a drawn ``validation`` split.
         test: Fraction of the images in a drawn ``test`` split.
         size: Side of the images in pixels. ``crossbias train`` chooses it if it is not given.
@@ -58,6 +60,7 @@ class Folder(TableSource):
     attributes: tuple[str, ...] | None = None
     split_by: str = SPLIT_COLUMN
     group_by: str | None = None
+    cluster: str | None = None
     validation: Fraction = 0.1
     test: Fraction = 0.2
     size: Count = 224

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import torch
+from torch import Tensor
 
 from crossbias.data.assignment import shuffled
 from crossbias.data.dataset import BiasedDataset
@@ -157,20 +158,42 @@ def _rows_by(values: Sequence[Hashable]) -> dict[Hashable, list[int]]:
     return rows
 
 
+def clusters_of(table: LabelTable, column: str) -> Tensor:
+    """The number of the cluster of every row, (n,); a row without a value is on its own."""
+    units = _units(table.column(column))
+    number = {unit: place for place, unit in enumerate(dict.fromkeys(units))}
+    return torch.tensor([number[unit] for unit in units])
+
+
+def torn_note(table: LabelTable, splits: Sequence[str], cluster: str) -> str | None:
+    """A sentence about clusters that training shares with another split; None without any."""
+    if not (torn := _torn(table, splits, cluster)):
+        return None
+    return (
+        f"{len(torn):,} values of {cluster} are in several splits: {'; '.join(first_few(torn))}; "
+        f"a model is then judged on what it has seen; group_by={cluster} draws splits apart"
+    )
+
+
 def _units(cells: Sequence[str]) -> list[Hashable]:
     """Values by which rows stay together; a row without a value is on its own."""
     return [row if is_missing(cell) else cell for row, cell in enumerate(cells)]
 
 
-def _refuse_torn(table: LabelTable, splits: Sequence[str], group_by: str) -> None:
-    """Refuse values of ``group_by`` that training or validation shares with another split."""
+def _torn(table: LabelTable, splits: Sequence[str], column: str) -> list[str]:
+    """Values that training or validation shares with another split, with a row of each split."""
     torn = []
-    for value, rows in _rows_by(_units(table.column(group_by))).items():
+    for value, rows in _rows_by(_units(table.column(column))).items():
         first = {splits[row]: table.where[row] for row in reversed(rows)}
         if len(first) > 1 and first.keys() & {"train", "validation"}:
             places = " and ".join(f"{split} ({where})" for split, where in first.items())
             torn.append(f"{value} in {places}")
-    if torn:
+    return torn
+
+
+def _refuse_torn(table: LabelTable, splits: Sequence[str], group_by: str) -> None:
+    """Refuse values of ``group_by`` that training or validation shares with another split."""
+    if torn := _torn(table, splits, group_by):
         raise CrossbiasError(
             f"{len(torn):,} values of {group_by} are in several splits: "
             f"{'; '.join(first_few(torn))}; correct the column of splits, or leave out group_by"

@@ -12,7 +12,13 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit, read_items
 from crossbias.data.images.depth import WideImages, wide_images
 from crossbias.data.images.encoded_images import EncodedImage
-from crossbias.data.own.labels import TableLabels, report_missing_conflicts, splits_of
+from crossbias.data.own.labels import (
+    TableLabels,
+    clusters_of,
+    report_missing_conflicts,
+    splits_of,
+    torn_note,
+)
 from crossbias.data.own.spelling import alone_note, spelling_note
 from crossbias.data.own.table import LabelTable
 from crossbias.data.source import Source, once
@@ -37,6 +43,7 @@ class TableSource(Source):
     attributes: tuple[str, ...] | None
     split_by: str
     group_by: str | None
+    cluster: str | None
     validation: float
     test: float
     size: int
@@ -81,7 +88,7 @@ class TableSource(Source):
     def make(self, split: str, *, root: Path | None, seed: int) -> BiasedDataset:
         """Read one split; the data is at ``path``, so ``root`` is not used."""
         rows = self.rows(split, seed=seed)
-        self._tell()
+        self._tell(seed)
         data = self.assembled(split, rows, *self.images(rows))
         if split == "train" and data.bias:
             report_missing_conflicts(data)
@@ -89,7 +96,7 @@ class TableSource(Source):
 
     def assembled(self, split: str, rows: list[int], inputs: Tensor, digest: str) -> BiasedDataset:
         """Combine pixels and labels of some rows of the table into a data set."""
-        labels, grey = self._labels, self.channels == 1
+        labels, grey, cluster = self._labels, self.channels == 1, self.clustered_by
         return BiasedDataset(
             inputs=inputs,
             digest=digest,
@@ -98,6 +105,7 @@ class TableSource(Source):
             attributes={name: column.numbers[rows] for name, column in labels.attributes.items()},
             values={name: column.values for name, column in labels.attributes.items()},
             bias=labels.bias,
+            cluster=None if cluster is None else clusters_of(self.table, cluster)[rows],
             name=self.title,
             split=split,
             mean=(sum(IMAGENET_MEAN) / 3,) if grey else IMAGENET_MEAN,
@@ -147,19 +155,25 @@ class TableSource(Source):
     @property
     def apart(self) -> list[str]:
         """Columns that are not about the images, which are attributes only if they are named."""
-        return [self.split_by, *([] if self.group_by is None else [self.group_by])]
+        return [self.split_by, *filter(None, [self.group_by, self.cluster])]
+
+    @property
+    def clustered_by(self) -> str | None:
+        """The column of samples that belong together, if there is one."""
+        return self.cluster or self.group_by
 
     @property
     def notes(self) -> list[str]:
         """What a person should know about the table and how it was read."""
         found = [self.table.note, spelling_note(self.table, self._labels.columns)]
-        if self.group_by is not None:
-            found.append(alone_note(self.table, self.group_by))
+        together = dict.fromkeys(filter(None, [self.group_by, self.cluster]))
+        found += [alone_note(self.table, name) for name in together]
         return [note for note in found if note]
 
     @once
-    def _tell(self) -> None:
-        for note in self.notes:
+    def _tell(self, seed: int) -> None:
+        torn = self.cluster and torn_note(self.table, self._splits(seed), self.cluster)
+        for note in (*self.notes, *filter(None, [torn])):
             self.progress.note(note)
 
     @once

@@ -63,6 +63,9 @@ class IE(Method):
             explanation map E(z), which then rises where features are enhanced.
         explained: The class that explanation maps explain: the ``target`` as in the paper, or
             the ``prediction``.
+        uniform: Part of the sample weights in eqs. 8 and 10 that all samples of a batch share
+            evenly; one over the number of classes if not given. The paper has 0: with two classes,
+            samples on which f_b fails then teach f_d the opposite of what a class looks like.
     """
 
     name: ClassVar[str] = "ie"
@@ -88,6 +91,7 @@ class IE(Method):
     detach: bool = False
     exploitation_gradient: bool = False
     explained: Literal["target", "prediction"] = "target"
+    uniform: Fraction | None = None
 
     def fit(self, run: "Run") -> Network:
         """Ensemble, division of the data, training with guidance, maps of some pairs."""

@@ -52,6 +52,8 @@ class GuidedTraining(Method):
         self.reference_step = in_steps(self.options.reference_start, run.steps)
         self.guidance_step = in_steps(self.options.guidance_start, run.steps)
         self.guided_steps = run.steps - self.guidance_step
+        share = self.options.uniform
+        self.even = 1 / run.data.num_classes if share is None else share
 
     def step(self, batch: Batch) -> Losses:
         """One update of each network."""
@@ -141,12 +143,13 @@ class GuidedTraining(Method):
         return guidance_distance(features, towards), each
 
     def _difficulty(self, batch: Batch, each: Tensor) -> Tensor:
-        """w(x) of LfF, with this step's losses taken in."""
+        """w(x) of LfF, with this step's losses taken in, and a part of it shared evenly."""
         self.losses.update(batch.index, each)
-        return relative_difficulty(
+        weight = relative_difficulty(
             self.biased_losses.relative(batch.index, batch.target),
             self.losses.relative(batch.index, batch.target),
         )
+        return torch.lerp(weight, self.run.gather(weight).mean(), self.even)
 
     def _score(self, rows: Tensor) -> Tensor:
         score = self.negatives.score[rows].clamp(min=0)
