@@ -37,7 +37,7 @@ OTHER_VALUES = {
     "detach": True,
     "exploitation_gradient": True,
     "explained": "prediction",
-    "uniform": 0.0,
+    "uniform": 0.9,
 }
 TOGETHER = {
     "members": {"ensemble_length": 10, "confidence": 0.3},
@@ -125,7 +125,15 @@ def naive_intrinsic(network: Network, image: Tensor, partner: Tensor, number: in
     return weight
 
 
-@pytest.mark.parametrize("uniform", [0.0, None])
+def test_two_classes_share_half_of_the_weights(data):
+    two = dataclasses.replace(data, targets=data.targets.clamp(max=1), classes=("0", "1"))
+    network = Network(nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU()), nn.Linear(5, 2))
+    for found, expected in ((prepared(IE(), two, network), 0.5), (prepared(IE(), data), 0.0)):
+        assert found.even == expected
+    assert prepared(IE(uniform=0.0), two, network).even == 0.0
+
+
+@pytest.mark.parametrize("uniform", [None, 0.25])
 def test_a_guided_step_is_algorithm_1_written_out(uniform, data, monkeypatch):
     """Both networks after two steps before T2 and one guided step, by loops and autograd."""
     method = IE(
@@ -159,8 +167,8 @@ def test_a_guided_step_is_algorithm_1_written_out(uniform, data, monkeypatch):
             own = y == y[i]
             hard_b, hard_d = l_b[i] / l_b[own].max(), l_d[i] / l_d[own].max()
             w[i] = hard_b / (hard_b + hard_d)
-        if uniform is None:
-            w = 2 / 3 * w + 1 / 3 * w.mean()  # three classes
+        if uniform:
+            w = 0.75 * w + 0.25 * w.mean()
         loss = (w * loss_d).mean()  # eq. 8
         if t == 2:
             loss = guided_loss(f, each, batch.inputs, y, w, s, loss_d, drawn[0], data)

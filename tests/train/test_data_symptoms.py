@@ -46,6 +46,13 @@ def test_data_without_bias_labels_has_nothing_to_say():
     assert names(unknown, VALIDATION, "last") == []
 
 
+def test_a_bias_without_association_has_nothing_to_conflict_with():
+    even = {"targets": torch.arange(480) % 3, "attributes": {"color": torch.arange(480) // 3 % 2}}
+    balanced = dataclasses.replace(TRAIN, **even, alignments={})
+    assert not balanced.alignment().any()
+    assert names(balanced, cut(VALIDATION, 2), "last") == []
+
+
 @pytest.mark.parametrize(("number", "error"), [(0, "50.0%"), (16, "12.5%")])
 def test_too_few_conflicting_validation_samples_to_judge_from(number, error):
     (found,) = data_symptoms(TRAIN, cut(VALIDATION, number), "last")

@@ -60,6 +60,14 @@ def test_the_header_of_a_network_by_name_and_of_a_length_in_steps(data):
     assert found["device"].endswith(", bf16")
 
 
+def test_the_header_says_where_a_bias_is_not_associated_with_the_class(data):
+    groups = {"targets": torch.arange(48) % 3, "attributes": {"color": torch.arange(48) // 3 % 2}}
+    found = header(ERM(), dataclasses.replace(data, **groups, alignments={}))
+    assert found["groups"].endswith(
+        "; color is not associated with the class, so no sample is aligned"
+    )
+
+
 class Faces(nn.Module):
     """A reader's own model."""
 

@@ -44,14 +44,17 @@ def conflicting_samples(data: BiasedDataset, alignment: Tensor) -> Tensor:
 def data_symptoms(
     train: BiasedDataset, validation: BiasedDataset | None, selection: str
 ) -> list[Symptom]:
-    """What is wrong with the data of a training; nothing where bias labels are missing.
+    """What is wrong with the data of a training.
+
+    Nothing is found where bias labels are missing, or where the bias is not associated with the
+    class.
 
     Args:
         train: The training data.
         validation: The validation data, if there is any.
         selection: The rule by which the model is chosen.
     """
-    if not train.has_bias_labels:
+    if not train.has_bias_labels or not train.alignment().any():
         return []
     found = list(_too_few_to_learn(train))
     if validation is not None and validation.has_bias_labels:

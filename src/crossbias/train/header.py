@@ -72,10 +72,12 @@ def groups_of(data: BiasedDataset) -> str:
     assert data.bias is not None
     counts, aligned = data.counts(), data.alignment()
     names = [f"{target}/{value}" for target in data.classes for value in data.values[data.bias]]
-    totals = f"{_sum(counts, aligned)} aligned, {_sum(counts, ~aligned)} conflicting"
+    totals = f"{_sum(counts, aligned)} aligned, {_sum(counts, ~aligned)} conflicting by {data.bias}"
+    if not aligned.any():
+        totals = f"{data.bias} is not associated with the class, so no sample is aligned"
     missing = int((data.biases == UNKNOWN).sum())
     unlabeled = f", {missing:,} without a value" if missing else ""
-    return f"{_listed(names, counts.flatten().tolist())}; {totals} by {data.bias}{unlabeled}"
+    return f"{_listed(names, counts.flatten().tolist())}; {totals}{unlabeled}"
 
 
 def _listed(names: Sequence[str], counts: Sequence[int]) -> str:

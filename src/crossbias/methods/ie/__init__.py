@@ -64,8 +64,9 @@ class IE(Method):
         explained: The class that explanation maps explain: the ``target`` as in the paper, or
             the ``prediction``.
         uniform: Part of the sample weights in eqs. 8 and 10 that all samples of a batch share
-            evenly; one over the number of classes if not given. The paper has 0: with two classes,
-            samples on which f_b fails then teach f_d the opposite of what a class looks like.
+            evenly. If it is not given, half with two classes, and 0 with more, as in the paper.
+            With two classes, samples on which f_b fails else teach f_d the opposite of what a class
+            looks like.
     """
 
     name: ClassVar[str] = "ie"

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from crossbias.train.run import Run
 
 
+# Measured in docs/studies/ie.md: with two classes it keeps f_d from learning the opposite of one,
+# with more it takes gains away.
+_FOR_TWO = 0.5
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class GuidedTraining(Method):
     """Trains f_b on aligned samples and f_d with a bias-negative partner beside each sample.
@@ -53,7 +58,7 @@ class GuidedTraining(Method):
         self.guidance_step = in_steps(self.options.guidance_start, run.steps)
         self.guided_steps = run.steps - self.guidance_step
         share = self.options.uniform
-        self.even = 1 / run.data.num_classes if share is None else share
+        self.even = share if share is not None else _FOR_TWO if run.data.num_classes == 2 else 0.0
 
     def step(self, batch: Batch) -> Losses:
         """One update of each network."""

@@ -1,6 +1,6 @@
-"""PGD's defaults on small data: how long to train the biased network, and how to draw.
+"""Defaults of PGD and IE on small data: lengths of the biased training, and even shares.
 
-python -m benchmarks.pgd_length FOLDER_OF_ALL_DATA
+python -m benchmarks.small_data FOLDER_OF_ALL_DATA
 """
 
 import sys
@@ -16,7 +16,7 @@ from benchmarks.measure import keep
 from benchmarks.shortcuts import x_rays
 from crossbias.data import BiasedDataset, plant
 from crossbias.data.generated.originals import load_original
-from crossbias.methods import ERM, PGD
+from crossbias.methods import ERM, IE, PGD
 from crossbias.seeds import generator_for
 
 EPOCHS, SEED = 20, 0
@@ -33,23 +33,29 @@ PARTS = {"train": "train", "test": "t10k"}  # our names of the splits, and those
 
 def main() -> None:
     root = Path(sys.argv[1])
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     sets = {
         "Fashion-MNIST, 2,000 images, color": fashion(root),
         "pullover or coat, 1,000 images, 70% pullovers, color": pullovers(root),
         "pullover or coat over 7 or 9, 1,000 images": stacked(root),
-        "chest X-rays, watermark": x_ray_splits(root),
+        "chest X-rays, watermark": [planted(data, "watermark") for data in x_ray_splits(root)],
+        "chest X-rays, their own bias": x_ray_splits(root),
     }
     found = {name: measured(*splits) for name, splits in sets.items()}
-    keep("pgd_length", {"epochs": EPOCHS, "seed": SEED, "conflicting, overall": found}, "cpu")
+    numbers = "conflicting, overall, class average"
+    keep("small_data", {"epochs": EPOCHS, "seed": SEED, numbers: found}, "cpu")
 
 
 def measured(train: BiasedDataset, test: BiasedDataset) -> dict[str, list[float]]:
-    """Accuracy on conflicting and on all test images in percent: plain, and PGD in each way."""
-    ways: dict[str, Any] = {"plain": ERM()}
+    """Accuracies in percent: plain training, IE with and without even share, PGD in each way."""
+    ways: dict[str, Any] = {"plain": ERM(), "IE": IE(), "IE, no even share": IE(uniform=0.0)}
     for (name, draws), length in product(DRAWS.items(), LENGTHS):
-        ways[f"{name}, {length} epochs"] = PGD(biased_epochs=length, **draws)
-    return {name: accuracies(method, train, test) for name, method in ways.items()}
+        ways[f"PGD {name}, {length} epochs"] = PGD(biased_epochs=length, **draws)
+    found = {}
+    for name, method in ways.items():
+        found[name] = accuracies(method, train, test)
+        print(train.name, name, found[name], flush=True)
+    return found
 
 
 def accuracies(method: Any, train: BiasedDataset, test: BiasedDataset) -> list[float]:
@@ -57,7 +63,8 @@ def accuracies(method: Any, train: BiasedDataset, test: BiasedDataset) -> list[f
     options: dict[str, Any] = {"network": network(train), "config": config, "progress": False}
     metrics = crossbias.fit(method, train, **options).evaluate(test)["test"]
     assert metrics.conflicting is not None
-    return [round(100 * part.value, 1) for part in (metrics.conflicting, metrics.overall)]
+    parts = (metrics.conflicting, metrics.overall, metrics.class_averaged)
+    return [round(100 * part.value, 1) for part in parts]
 
 
 def network(train: BiasedDataset) -> nn.Module:
@@ -113,9 +120,9 @@ def stacked(root: Path) -> list[BiasedDataset]:
 
 
 def x_ray_splits(root: Path) -> list[BiasedDataset]:
-    """COVID-19 or not, with a watermark."""
+    """COVID-19 or not, and where the images come from."""
     source = x_rays(root)
-    return [planted(source.load(split), "watermark") for split in PARTS]
+    return [source.load(split) for split in PARTS]
 
 
 def drawn(collection: Any, part: Any, root: Path, classes: Any, sizes: list[int]) -> Any:
