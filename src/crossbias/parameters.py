@@ -62,7 +62,10 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     >>> {name: p.default for name, p in parameters_of(convnet).items() if name == "kernel"}
     {'kernel': 7}
     """
-    signature = inspect.signature(function, eval_str=True)
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except (TypeError, ValueError) as error:  # some functions that are written in C
+        raise CrossbiasError(f"the parameters of {function!r} are not known: {error}") from error
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {name: p for name, p in signature.parameters.items() if p.kind in kinds}
 

@@ -22,6 +22,7 @@ from crossbias.runs.files import read_json
 from crossbias.runs.folder import RunFolder, check_finished
 from crossbias.train.evaluation import metrics_of, predict
 from crossbias.train.record import alignments_in, as_in_training, normalization_of
+from crossbias.trust import check_trusted
 from crossbias.verify import Metrics
 from crossbias.verify.cells import Alignment
 
@@ -139,13 +140,17 @@ class TrainedRun:
         return metrics_of(answers, replace(data, alignments={}), tables=tables)
 
 
-def load_run(folder: Path | str, *, network: nn.Module | None = None) -> TrainedRun:
+def load_run(
+    folder: Path | str, *, network: nn.Module | None = None, trust: bool = False
+) -> TrainedRun:
     """Load the model of a finished run. The training data is not needed.
 
     Args:
         folder: The folder that ``crossbias train --out`` or ``fit(..., folder=)`` wrote.
         network: The torch model that ``fit`` was given, where it was not given by name. It is
             copied, and the copy gets the trained weights.
+        trust: Import a method or a network of somebody's own that the folder names, such as
+            ``my_module:MyNetwork``. This runs code: read it first.
     """
     folder = Path(folder)
     files = RunFolder(folder)
@@ -155,6 +160,9 @@ def load_run(folder: Path | str, *, network: nn.Module | None = None) -> Trained
         raise CrossbiasError(
             f"{files.config} lacks data.{lacking[0]}; train the run again with this crossbias"
         )
+    if not trust:
+        named = ["method"] if network is not None else ["method", "network"]
+        check_trusted({table: config[table] for table in named}, files.config)
     facts = config["data"]
     built = create_method(**config["method"]).network_for(_builder(config, folder, network))
     try:

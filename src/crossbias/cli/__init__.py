@@ -1,11 +1,12 @@
 """The command line, ``crossbias COMMAND``."""
 
 import os
+import shlex
 import sys
 
 from crossbias.cli.commands import app
 from crossbias.cli.printing import say
-from crossbias.errors import CrossbiasError
+from crossbias.errors import CrossbiasError, Untrusted
 
 __all__ = ["app", "main"]
 
@@ -20,5 +21,7 @@ def main() -> None:
         if debug:
             raise
         if os.environ.get("LOCAL_RANK", "0") == "0":  # every process of a run has the same error
-            say(f"crossbias: {error}", stderr=True)
+            again = shlex.join(["crossbias", *sys.argv[1:], "--trust"])
+            trusting = f": {again}" if isinstance(error, Untrusted) else ""
+            say(f"crossbias: {error}{trusting}", stderr=True)
         sys.exit(error.exit_code)

@@ -123,6 +123,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the unfinished run in --out.")
     ] = False,
+    trust: options.Trust = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Train one method on one data set and test the result.
@@ -136,8 +137,8 @@ def train(
     """
     if resume and out is None:
         raise CrossbiasError("--resume needs the folder of the run: --out runs/NAME")
-    start = Experiment.from_run(out) if resume and out else Experiment()
-    start = Experiment.from_toml(config) if config else start
+    start = Experiment.from_run(out, trust=trust) if resume and out else Experiment()
+    start = Experiment.from_toml(config, trust=trust) if config else start
     named = {
         "method": options.given(name=method),
         "data": options.given(name=data, labels=labels, target=target, bias=bias, root=root),
@@ -187,6 +188,7 @@ def evaluate(
             "-o", "--output", help="JSON file for all numbers.", show_default="printed only"
         ),
     ] = None,
+    trust: options.Trust = False,
 ) -> None:
     """Evaluate the model of a finished run again, on its own data or on other data.
 
@@ -200,7 +202,11 @@ def evaluate(
         raise CrossbiasError(f"--output writes JSON, got {output}; name a file that ends in .json")
     chosen = options.given(name=data, labels=labels, target=target, bias=bias, root=root)
     found = judge(
-        load_run(run), chosen | options.data_settings(set_), split, progress=shown_progress()
+        load_run(run, trust=trust),
+        chosen | options.data_settings(set_),
+        split,
+        progress=shown_progress(),
+        trust=trust,
     )
     print_metrics("split", found)
     print_details(found)
