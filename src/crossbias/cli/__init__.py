@@ -7,6 +7,7 @@ import sys
 from crossbias.cli.commands import app
 from crossbias.cli.printing import say
 from crossbias.errors import CrossbiasError, Untrusted
+from crossbias.formatting import visible
 
 __all__ = ["app", "main"]
 
@@ -23,5 +24,5 @@ def main() -> None:
         if os.environ.get("LOCAL_RANK", "0") == "0":  # every process of a run has the same error
             again = shlex.join(["crossbias", *sys.argv[1:], "--trust"])
             trusting = f": {again}" if isinstance(error, Untrusted) else ""
-            say(f"crossbias: {error}{trusting}", stderr=True)
+            say(f"crossbias: {visible(f'{error}{trusting}')}", stderr=True)
         sys.exit(error.exit_code)
