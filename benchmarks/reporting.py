@@ -16,6 +16,7 @@ import torch
 from benchmarks.measure import keep, seconds
 from crossbias.report import report
 from crossbias.runs.files import write_json
+from crossbias.runs.folder import RunFolder
 from crossbias.runs.stored import TrainingLabels, Views, save_labels, save_predictions, save_views
 from crossbias.verify import Predictions
 
@@ -65,7 +66,7 @@ def write_run(folder: Path, seed: int) -> Path:
     save_labels(folder / "labels.npz", labels)
     (folder / "stages").mkdir()
     torch.save(torch.rand(TRAINING, generator=draw), folder / "stages" / "scores.pt")
-    (folder / "done").touch()
+    RunFolder(folder).finish()
     return folder
 
 

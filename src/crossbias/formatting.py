@@ -11,9 +11,7 @@ DASH: Final = "\N{EN DASH}"
 """Stands between the limits of a range, and in place of a missing number."""
 
 _TURNS: Final = frozenset(["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"])
-_MARKS: Final = (
-    "\u061c\u200e\u200f"  # turn the direction too, without such a class
-)
+_MARKS: Final = "\u061c\u200e\u200f"  # turn the direction too, without such a class
 
 
 def percent(value: float | None, *, decimals: int = 1) -> str:

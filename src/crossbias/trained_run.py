@@ -154,8 +154,10 @@ def load_run(
     """
     folder = Path(folder)
     files = RunFolder(folder)
+    if files.config.exists():
+        check_finished(folder)
+        files.check(files.config, files.model)
     config = read_json(files.config)
-    check_finished(folder)
     if lacking := [name for name in _FACTS if name not in config["data"]]:
         raise CrossbiasError(
             f"{files.config} lacks data.{lacking[0]}; train the run again with this crossbias"

@@ -172,14 +172,11 @@ def test_resuming_on_other_data_is_refused(interrupted, data, network, validatio
         resumed(interrupted, data.subset(torch.arange(40)), network, validation)
 
 
-@pytest.mark.parametrize(
-    ("method", "hidden", "message"),
-    [(ERM(), 6, "is of another method"), (EnD(), 7, "is of another network")],
-)
+@pytest.mark.parametrize(("method", "hidden"), [(ERM(), 6), (EnD(), 7)])
 def test_a_checkpoint_of_another_method_or_network_is_refused(
-    method, hidden, message, interrupted, data, validation, tmp_path
+    method, hidden, interrupted, data, validation, tmp_path
 ):
-    """Copied by hand between folders, so that the configuration does not tell."""
+    """Copied by hand between folders."""
     from torch import nn
 
     body = nn.Sequential(nn.Conv2d(3, hidden, 3, padding=1), nn.BatchNorm2d(hidden), nn.ReLU())
@@ -188,6 +185,7 @@ def test_a_checkpoint_of_another_method_or_network_is_refused(
     crossbias.fit(method, data, validation, network=other, config=CONFIG, folder=folder)
     (folder / "done").unlink()
     shutil.copy(interrupted / "checkpoint.pt", folder / "checkpoint.pt")
+    message = r"config\.json is not the configuration with which .*checkpoint\.pt was written"
     with pytest.raises(CrossbiasError, match=message):
         resumed(folder, data, other, validation, method=method)
 

@@ -1,5 +1,6 @@
 """Files that are either whole or absent: every result of a run is written through here."""
 
+import hashlib
 import json
 import math
 import os
@@ -64,6 +65,15 @@ def read_json(path: Path) -> Any:
         raise CrossbiasError(
             f"{path} is damaged, it does not hold JSON ({error}); write it again or delete it"
         ) from error
+
+
+def hash_of(path: Path) -> str:
+    """SHA-256 of a file, which is read in parts."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CrossbiasError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _system_error(error: BaseException) -> OSError | None:

@@ -1,4 +1,8 @@
-"""A run on disk: configuration, log, checkpoint, stages, results, and ``done`` written last."""
+"""A run on disk: configuration, log, checkpoint, stages, results, and ``done`` written last.
+
+``stages.json`` holds the hashes of finished stages, and ``done`` those of all files. A file that
+changed since is refused.
+"""
 
 import json
 import shlex
@@ -10,11 +14,21 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
-from crossbias.runs.files import load_torch, read_json, write_atomically, write_json
+from crossbias.runs.files import hash_of, load_torch, read_json, write_atomically, write_json
 
 
 class RunFolder:
-    """The files of one run; every file but the log appears whole or not at all."""
+    """The files of one run; every file but the log appears whole or not at all.
+
+    Args:
+        path: The folder.
+
+    Attributes:
+        identity: Hash of what the run must keep from its start to its end, such as the learning
+            rate. Whoever trains sets it.
+    """
+
+    identity: str = ""
 
     def __init__(self, path: Path | str) -> None:
         self.path = path = Path(path)
@@ -22,6 +36,7 @@ class RunFolder:
         self.log = path / "log.jsonl"
         self.checkpoint = path / "checkpoint.pt"
         self.stages = path / "stages"
+        self.stage_hashes = path / "stages.json"
         self.model = path / "model.safetensors"
         self.predictions = path / "predictions.npz"
         self.metrics = path / "metrics.json"
@@ -102,15 +117,78 @@ class RunFolder:
         path = self._stage(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, lambda file: torch.save(value, file))
+        hashes = self.hashes_of_stages() | {name: hash_of(path)}
+        write_json(self.stage_hashes, {"identity": self.identity, "stages": hashes})
 
     def load_stage(self, name: str) -> Any:
         """What a stage computed, tensors on the CPU; None where it did not finish."""
-        path = self._stage(name)
-        return load_torch(path) if path.exists() else None
+        path, known = self._stage(name), self.hashes_of_stages().get(name)
+        if known is None or not path.exists():
+            return None
+        if hash_of(path) != known:
+            raise CrossbiasError(
+                f"{path} is damaged (its hash is not that of {self.stage_hashes.name}); delete it "
+                f"and resume, which trains this stage again from its start"
+            )
+        return load_torch(path)
+
+    def hashes_of_stages(self) -> dict[str, str]:
+        """The hashes of the finished stages, by name.
+
+        Raises:
+            CrossbiasError: They are of another configuration than the run's.
+        """
+        if not self.stage_hashes.exists():
+            return {}
+        found = read_json(self.stage_hashes)
+        stages = found.get("stages") if isinstance(found, dict) else None
+        if not isinstance(stages, dict):
+            raise CrossbiasError(f"{self.stage_hashes} is damaged; train the run again")
+        if found.get("identity") != self.identity:
+            raise self.changed(f"the stages {', '.join(stages)} were trained")
+        return stages
+
+    def changed(self, then: str) -> CrossbiasError:
+        """The error about a configuration that is not the one that a file was written with."""
+        return CrossbiasError(
+            f"{self.config} is not the configuration with which {then}: one of them was changed or "
+            f"exchanged; restore it, or start another run in a new folder"
+        )
 
     def finish(self) -> None:
-        """Mark the run as finished: it can be judged and compared, and no longer resumed."""
-        write_atomically(self.done, lambda file: file.write(b""))
+        """Mark the run as finished: it can be judged and compared, and no longer resumed.
+
+        ``done`` gets the hashes of all files.
+        """
+        own = [path for path in vars(self).values() if isinstance(path, Path) and path != self.done]
+        files = [path for path in (*own, *sorted(self.stages.rglob("*"))) if path.is_file()]
+        write_json(self.done, {"sha256": {self._name_of(path): hash_of(path) for path in files}})
+
+    def check(self, *paths: Path) -> None:
+        """Refuse files of a finished run that were changed, exchanged, added or deleted since."""
+        found = read_json(self.done) if self.done.stat().st_size else {}
+        hashes = found.get("sha256") if isinstance(found, dict) else None
+        if not isinstance(hashes, dict):
+            raise CrossbiasError(
+                f"{self.done} holds no hashes of the run's files; train the run again, or if you "
+                f"know that they are whole: python -c "
+                f'"from crossbias.runs import RunFolder; RunFolder({str(self.path)!r}).finish()"'
+            )
+        for path in paths:
+            known = hashes.get(self._name_of(path))
+            if known is not None and not path.is_file():
+                raise CrossbiasError(
+                    f"{path} does not exist, though the run is finished; put the file back, or "
+                    f"train the run again"
+                )
+            if path.is_file() and hash_of(path) != known:
+                raise CrossbiasError(
+                    f"{path} is not as the run wrote it (its hash is not that in "
+                    f"{self.done.name}); restore it from a copy, or train the run again"
+                )
+
+    def _name_of(self, path: Path) -> str:
+        return path.relative_to(self.path).as_posix()
 
     def _stage(self, name: str) -> Path:
         return self.stages / f"{name}.pt"

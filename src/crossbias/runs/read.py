@@ -10,11 +10,11 @@ from torch import Tensor
 
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import unknown
+from crossbias.runs.agreement import agree, lie_within
 from crossbias.runs.files import load_torch, read_json
 from crossbias.runs.folder import RunFolder, check_finished
 from crossbias.runs.health import Symptom, load_health
 from crossbias.runs.stored import TrainingLabels, Views, load_labels, load_predictions, load_views
-from crossbias.types import UNKNOWN
 from crossbias.verify import Metrics, Predictions, judged_split
 
 
@@ -143,6 +143,7 @@ class FinishedRun:
         path = folder / f"{name}.pt"
         if not path.resolve().is_relative_to(folder.resolve()):
             raise CrossbiasError(f"{self.path}: the stage {name!r} lies outside of {folder}")
+        RunFolder(self.path).check(path)
         found = load_torch(path) if path.exists() else None
         return found if isinstance(found, Tensor) else None
 
@@ -165,6 +166,10 @@ def read_run(folder: Path | str) -> FinishedRun:
             f"name folders that `crossbias train --out FOLDER` wrote"
         )
     check_finished(folder)
+    files.check(
+        *(files.config, files.log, files.metrics, files.predictions),
+        *(files.views, files.labels, files.health),
+    )
     for path in (files.log, files.metrics, files.predictions):
         if not path.exists():
             raise CrossbiasError(
@@ -182,7 +187,7 @@ def read_run(folder: Path | str) -> FinishedRun:
         health=tuple(load_health(files.health)),
     )
     for split, predictions in run.predictions.items():
-        if not _fits(predictions, run.metrics.get(split), run.bias):
+        if not agree(predictions, run.metrics.get(split), run.bias):
             raise _mixed("predictions.npz and metrics.json", run, split)
     for split, views in run.views.items():
         if not _shows(views, run.predictions.get(split)):
@@ -240,27 +245,13 @@ def _read_metrics(path: Path) -> dict[str, Metrics]:
     return metrics
 
 
-def _fits(predictions: Predictions, metrics: Metrics | None, bias: str | None) -> bool:
-    """Whether the metrics can have been computed from these predictions."""
-    column = predictions.attributes.get(bias or "")
-    return metrics is not None and (
-        tuple(predictions.probabilities.shape) == (metrics.overall.n, len(metrics.classes))
-        and _lie_within(predictions.target, 0, len(metrics.classes))
-        and (column is None or _lie_within(column, UNKNOWN, len(metrics.biases)))
-    )
-
-
 def _shows(views: Views, found: Predictions | None) -> bool:
     """Whether the views can be of these predictions."""
     pictures = None if found is None or found.picture_rows is None else len(found.picture_rows)
     return found is not None and (
-        _lie_within(views.rows, 0, len(found.target))
+        lie_within(views.rows, 0, len(found.target))
         and (views.maps is None or len(views.maps) == pictures)
     )
-
-
-def _lie_within(numbers: Tensor, low: int, high: int) -> bool:
-    return bool(((numbers >= low) & (numbers < high)).all())
 
 
 def _mixed(files: str, run: FinishedRun, split: str) -> CrossbiasError:

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import load_torch, write_atomically
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 def save_checkpoint(path: Path, content: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from crossbias.train.evaluation import alignments_of
 from crossbias.train.header import header_of
 from crossbias.train.interrupts import Interrupts
 from crossbias.train.method import Method
-from crossbias.train.record import check_same_run, record_of, supervision_of
+from crossbias.train.record import check_same_run, identity_of, record_of, supervision_of
 from crossbias.train.result import Result
 from crossbias.train.trial import check_network
 
@@ -213,9 +213,11 @@ def _open(
         return None
     path = Path(folder)
     if not resume:
-        return RunFolder.create(path, record) if is_main else RunFolder(path)
-    opened = RunFolder.reopen(path)
-    check_same_run(read_json(opened.config), record, path)
+        opened = RunFolder.create(path, record) if is_main else RunFolder(path)
+    else:
+        opened = RunFolder.reopen(path)
+        check_same_run(read_json(opened.config), record, path)
+    opened.identity = identity_of(record)
     return opened
 
 

@@ -11,7 +11,7 @@ from crossbias.data.order import balanced_weights, batches, epoch_order
 from crossbias.errors import CrossbiasError, Diverged, Interrupted
 from crossbias.formatting import numbers_in_words
 from crossbias.networks.network import has_batch_norm
-from crossbias.runs.folder import resume_command
+from crossbias.runs.folder import RunFolder, resume_command
 from crossbias.seeds import seed_global
 from crossbias.train.checkpoint import load_checkpoint, packed, restore, save_checkpoint
 from crossbias.train.data_symptoms import validation_symptoms
@@ -194,6 +194,8 @@ class Training:
         content = {
             "method": repr(self.method),
             "data": self.run.data.hash,
+            "identity": self.run.folder.identity,
+            "stages": self.run.folder.hashes_of_stages(),
             "stage": self.name,
             "epoch": self.epoch,
             "step": self.step,
@@ -210,6 +212,7 @@ class Training:
             return
         if folder.checkpoint.exists():
             saved = load_checkpoint(folder.checkpoint)
+            _check_before(saved, folder, at=self.name)
             if saved["stage"] == self.name:
                 self._restore(saved, str(folder.checkpoint))
         if self.run.devices.is_main:
@@ -241,6 +244,20 @@ class Training:
 
     def _seed(self, *purpose: str | int) -> int:
         return self.run.seed(self.epoch, *purpose)
+
+
+def _check_before(saved: dict[str, Any], folder: RunFolder, *, at: str) -> None:
+    """Refuse a checkpoint of another configuration, or after other stages than the folder has."""
+    if saved["identity"] != folder.identity:
+        raise folder.changed(f"{folder.checkpoint} was written")
+    there = folder.hashes_of_stages()
+    for name, known in saved["stages"].items():
+        # A stage before this one that is missing is about to be trained again.
+        if there.get(name, known if saved["stage"] != at else None) != known:
+            raise CrossbiasError(
+                f"{folder.checkpoint} was written after another stage {name!r} than the one in "
+                f"{folder.stages}; restore that, or delete the checkpoint and resume"
+            )
 
 
 def _value(validation: dict[str, float], rule: str) -> float:

@@ -76,12 +76,19 @@ class Result:
             self.metrics[data.split] = metrics_of(answers, data, tables=self.alignments)
             self.config["data"]["hashes"][data.split] = data.hash
         if self.folder is not None:
-            folder = RunFolder(self.folder)
-            self._keep_views(folder, splits)
-            save_predictions(folder.predictions, self._predictions)
-            write_json(folder.metrics, {name: m.to_json() for name, m in self.metrics.items()})
-            write_json(folder.config, self.config)
+            self._keep(RunFolder(self.folder), splits)
         return {data.split: self.metrics[data.split] for data in splits}
+
+    def _keep(self, folder: RunFolder, splits: Sequence[BiasedDataset]) -> None:
+        """Write the answers; a run that was finished is so again when its files are written."""
+        finished = folder.done.exists()
+        folder.done.unlink(missing_ok=True)
+        self._keep_views(folder, splits)
+        save_predictions(folder.predictions, self._predictions)
+        write_json(folder.metrics, {name: m.to_json() for name, m in self.metrics.items()})
+        write_json(folder.config, self.config)
+        if finished:
+            folder.finish()
 
     def _keep_views(self, folder: RunFolder, splits: Sequence[BiasedDataset]) -> None:
         """Look into the network on the split it is judged by, while it and the data are here."""
