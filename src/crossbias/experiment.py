@@ -169,8 +169,9 @@ class Experiment:
             method, train, validation, network=chosen.recipe if chosen else self.recipe(),
             config=config, folder=out, resume=resume, progress=progress, remarks=remarks,
         )  # fmt: skip
-        result.evaluate(*tests)
-        result.finish()
+        with result.stoppable():
+            result.evaluate(*tests)
+            result.finish()
         return result
 
     def _check_trusted(self, *tables: str) -> None:

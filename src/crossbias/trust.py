@@ -11,6 +11,7 @@ from typing import Any
 
 from crossbias.errors import Untrusted
 
+_OURS = ("crossbias.demo:color_network",)
 _LONGEST = 200  # characters of the options in a message
 
 
@@ -32,7 +33,7 @@ call system(); if you trust the file and that code, add --trust (in Python: trus
     """
     for table, options in tables.items():
         for name in names_of_code(table, options):
-            if name in typed or _is_torchvision_model(name):
+            if name in typed or name in _OURS or _is_torchvision_model(name):
                 continue
             module, _, called = name.partition(":")
             own = options if options.get("name") == name else {}

@@ -1,6 +1,7 @@
 """Run folders and checkpoints: whole, refused where they do not fit, never lost."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -188,6 +189,35 @@ def test_a_checkpoint_of_another_method_or_network_is_refused(
     message = r"config\.json is not the configuration with which .*checkpoint\.pt was written"
     with pytest.raises(CrossbiasError, match=message):
         resumed(folder, data, other, validation, method=method)
+
+
+def test_the_log_is_on_disk_before_the_checkpoint(data, network, tmp_path, monkeypatch):
+    events = []
+    real = {"fsync": os.fsync, "replace": os.replace}
+
+    def fsync(descriptor):
+        events.append(os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
+        real["fsync"](descriptor)
+
+    def replace(source, target):
+        events.append(f"renamed {os.path.basename(target)}")
+        real["replace"](source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    crossbias.fit(ERM(), data, network=network, config=CONFIG, folder=tmp_path / "run")
+    kept = [event for event in events if event in ("log.jsonl", "renamed checkpoint.pt")]
+    assert kept == ["log.jsonl", "renamed checkpoint.pt"] * CONFIG.epochs
+
+
+@pytest.mark.parametrize("line", ["[]", "7", '{"stage": "final"}', '{"sta', "\xff\x00"])
+def test_damaged_log_lines_do_not_stop_a_resume(line, interrupted, data, network, validation):
+    log = interrupted / "log.jsonl"
+    whole = log.read_text()
+    log.write_bytes(whole.encode() + line.encode("latin1"))
+    assert resumed(interrupted, data, network, validation).metrics
+    epochs = [json.loads(each)["epoch"] for each in log.read_text().splitlines()]
+    assert epochs == [1, 2]
 
 
 FULL_DISK = """

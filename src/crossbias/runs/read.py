@@ -1,6 +1,5 @@
 """FinishedRun: a finished run, read from its folder and from nowhere else."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.parameters import unknown
 from crossbias.runs.agreement import agree, lie_within
 from crossbias.runs.files import load_torch, read_json
-from crossbias.runs.folder import RunFolder, check_finished
+from crossbias.runs.folder import RunFolder, as_record, check_finished
 from crossbias.runs.health import Symptom, load_health
 from crossbias.runs.stored import TrainingLabels, Views, load_labels, load_predictions, load_views
 from crossbias.verify import Metrics, Predictions, judged_split
@@ -176,15 +175,16 @@ def read_run(folder: Path | str) -> FinishedRun:
                 f"{path} does not exist, though the run is finished; put the file back, "
                 f"or train the run again"
             )
+    log, damaged = _read_log(files.log)
     run = FinishedRun(
         path=folder,
         config=_read_config(files.config),
-        log=_read_log(files.log),
+        log=log,
         metrics=_read_metrics(files.metrics),
         predictions=load_predictions(files.predictions),
         views=load_views(files.views) if files.views.exists() else {},
         labels=load_labels(files.labels) if files.labels.exists() else None,
-        health=tuple(load_health(files.health)),
+        health=(*load_health(files.health), *damaged),
     )
     for split, predictions in run.predictions.items():
         if not agree(predictions, run.metrics.get(split), run.bias):
@@ -221,17 +221,34 @@ def _declares_figures(page: Any) -> bool:
     return texts and all(len(curve) == 2 for curve in curves)
 
 
-def _read_log(path: Path) -> tuple[Epoch, ...]:
+def _read_log(path: Path) -> tuple[tuple[Epoch, ...], list[Symptom]]:
+    """The epochs, and a symptom if some lines are damaged, as after a power cut."""
     try:
-        return tuple(map(_epoch, path.read_text(encoding="utf-8").splitlines()))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CrossbiasError(f"{path} is damaged, it is not a training log: {error!r}") from error
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise CrossbiasError(f"cannot read {path}: {error.strerror or error}") from error
+    epochs = [found for line in lines if (found := _epoch(line)) is not None]
+    if lines and not epochs:
+        raise CrossbiasError(f"{path} is damaged, it is not a training log; train the run again")
+    damaged = len(lines) - len(epochs)
+    sentence = f"{damaged} of {len(lines)} lines of log.jsonl are damaged and left out."
+    remedy = "Curves and times lack these epochs; the results do not depend on them."
+    return tuple(epochs), [Symptom("damaged log", sentence, remedy)] if damaged else []
 
 
-def _epoch(line: str) -> Epoch:
-    found = json.loads(line)
-    seconds, losses = float(found["seconds"]), dict(found["losses"])
-    return Epoch(found["stage"], found["epoch"], seconds, losses, dict(found["validation"] or {}))
+def _epoch(line: str) -> Epoch | None:
+    """One line of the log; None if it is damaged."""
+    found = as_record(line)
+    if found is None:
+        return None
+    try:
+        parts = (dict(found["losses"]), dict(found["validation"] or {}))
+        numbers = [float(found["seconds"]), *parts[0].values(), *parts[1].values()]
+        whole = all(value is None or isinstance(value, int | float) for value in numbers)
+        epoch = Epoch(found["stage"], found["epoch"], numbers[0], *parts)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return epoch if whole else None
 
 
 def _read_metrics(path: Path) -> dict[str, Metrics]:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,22 @@ from crossbias.networks import Network, Recipe, as_network
 from crossbias.networks.fresh import looks_trained
 from crossbias.parameters import validated
 from crossbias.progress import Progress, shown_progress
-from crossbias.runs.files import read_json
+from crossbias.runs.files import read_json, write_json
 from crossbias.runs.folder import RunFolder
-from crossbias.runs.stored import TrainingLabels, save_labels
+from crossbias.runs.writer import LOCK_FILES
 from crossbias.train.config import TrainConfig
 from crossbias.train.evaluation import alignments_of
 from crossbias.train.header import header_of
 from crossbias.train.interrupts import Interrupts
 from crossbias.train.method import Method
-from crossbias.train.record import check_same_run, identity_of, record_of, supervision_of
+from crossbias.train.record import (
+    check_same_run,
+    identity_of,
+    names_code,
+    record_of,
+    supervision_of,
+    with_resume,
+)
 from crossbias.train.result import Result
 from crossbias.train.trial import check_network
 
@@ -108,25 +116,22 @@ def train_run(
         header = [*header_of(run, record), *remarks]
         run.folder = _open(folder, record, resume, run.devices.is_main)
         run.progress.header(header)
-        try:
-            trained = method.fit(run)
-        except Exception:
-            if run.devices.is_main and not resume:
-                _forget_if_unused(run.folder)
-            raise
-        finally:
-            run.progress.close()
-    path = run.folder.path if run.folder is not None and run.devices.is_main else None
-    if run.folder is not None and path is not None:
-        run.folder.save_model(trained.state_dict())
-        labels = TrainingLabels(
-            index=train.index, target=train.targets, attributes=train.attributes
-        )
-        save_labels(run.folder.labels, labels)
+        with run.folder.released_on_error() if run.folder is not None else nullcontext():
+            try:
+                trained = method.fit(run)
+            except Exception:
+                if run.devices.is_main and not resume:
+                    _forget_if_unused(run.folder)
+                raise
+            finally:
+                run.progress.close()
+    written = run.folder if run.devices.is_main else None
     health = tuple(run.health.values())
-    result = Result(trained, {}, path, record, alignments_of(train), health)
-    if validation is not None:
-        result.evaluate(validation)
+    result = Result(trained, {}, written, record, alignments_of(train), health)
+    with result.stoppable():
+        result.keep_model(train)
+        if validation is not None:
+            result.evaluate(validation)
     return result
 
 
@@ -215,14 +220,20 @@ def _open(
     if not resume:
         opened = RunFolder.create(path, record) if is_main else RunFolder(path)
     else:
-        opened = RunFolder.reopen(path)
-        check_same_run(read_json(opened.config), record, path)
+        opened = RunFolder.reopen(path, write=is_main)
+        with opened.released_on_error():
+            saved = read_json(opened.config)
+            check_same_run(saved, record, path)
+            record |= with_resume(saved, record)
+            if is_main:
+                write_json(opened.config, record)
     opened.identity = identity_of(record)
+    opened.names_code = names_code(record)
     return opened
 
 
 def _forget_if_unused(folder: RunFolder | None) -> None:
     """Remove the folder of a run that was refused before it did anything."""
-    unused = {"config.json", "health.json"}  # written before the first step
+    unused = {"config.json", "health.json", *LOCK_FILES}  # written before the first step
     if folder is not None and {entry.name for entry in folder.path.iterdir()} <= unused:
         shutil.rmtree(folder.path)

@@ -11,7 +11,7 @@ from crossbias.data.order import balanced_weights, batches, epoch_order
 from crossbias.errors import CrossbiasError, Diverged, Interrupted
 from crossbias.formatting import numbers_in_words
 from crossbias.networks.network import has_batch_norm
-from crossbias.runs.folder import RunFolder, resume_command
+from crossbias.runs.folder import RunFolder
 from crossbias.seeds import seed_global
 from crossbias.train.checkpoint import load_checkpoint, packed, restore, save_checkpoint
 from crossbias.train.data_symptoms import validation_symptoms
@@ -184,7 +184,7 @@ class Training:
         raise Interrupted(
             f"stopped on request after step {self.step} of epoch {self.epoch + 1}, stage "
             f"{self.name!r}; "
-            + (f"saved; continue with: {resume_command(folder.path)}" if folder is not None else
+            + (f"saved; continue with: {folder.resume_command()}" if folder is not None else
                "nothing is saved, since the run has no folder")
         )  # fmt: skip
 
@@ -204,6 +204,7 @@ class Training:
             "best": self.best,
             "state": packed(self.method.state()),
         }
+        self.run.folder.check_writer()
         save_checkpoint(self.run.folder.checkpoint, content)
 
     def _resume(self) -> None:

@@ -16,8 +16,10 @@ from crossbias.networks.recipe import Recipe
 from crossbias.train.config import TrainConfig
 from crossbias.train.environment import command_line, environment, package_version, source_commit
 from crossbias.train.method import Method, Supervision, described
+from crossbias.trust import names_of_code
 from crossbias.verify.cells import Alignment
 
+_CIRCUMSTANCES = ("version", "command", "commit", "environment")
 _PARTS = ("method", "data", "network", "train")
 _MAY_DIFFER = {
     *("device", "processes", "workers", "resident_bytes", "cuda_graphs", "compile"),
@@ -78,6 +80,18 @@ def check_same_run(saved: dict[str, Any], own: dict[str, Any], path: Path) -> No
                     f"the run in {path} was started with {part} {name} = {before!r}, not {now!r}; "
                     f"resume it as it was, or start another in a new folder"
                 )
+
+
+def with_resume(saved: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """What a resumed run records: what it was started with, and a list of how it went on."""
+    first = {name: saved.get(name) for name in _CIRCUMSTANCES}
+    again = {name: own[name] for name in _CIRCUMSTANCES}
+    return first | {"resumes": [*saved.get("resumes", []), again]}
+
+
+def names_code(record: dict[str, Any]) -> bool:
+    """Whether a run names code that needs the user's trust."""
+    return any(names_of_code(part, record[part]) for part in ("method", "data", "network"))
 
 
 def identity_of(record: dict[str, Any]) -> str:

@@ -427,7 +427,7 @@ class Run:
         cut = batches(torch.arange(len(data)), size * self.devices.world)
         for batch in self.loader(data).batches(cut):
             if self.devices.world == 1 and self.interrupts.requested:
-                raise Interrupted("stopped on request between two trainings")
+                raise Interrupted(f"stopped on request between two trainings; {self._remedy()}")
             yield batch
 
     def _outputs(self, network: Network, data: BiasedDataset) -> Iterator[tuple[Batch, Output]]:
@@ -456,6 +456,12 @@ class Run:
         if network is self.network and self.fresh:
             redraw(copied)
         return copied
+
+    def _remedy(self) -> str:
+        """How to go on after a stop."""
+        if self.folder is None:
+            return "nothing is saved, since the run has no folder"
+        return f"what is finished is saved; continue with: {self.folder.resume_command()}"
 
     def _clip(self, optimizer: Optimizer) -> None:
         """Limit the gradient's norm by the configuration that the network was built with."""
