@@ -82,12 +82,28 @@ def answers(draw: torch.Generator) -> Predictions:
     )
 
 
+def facts() -> dict[str, object]:
+    names = list(NAMES)
+    return {
+        "shape": [3, 224, 224],
+        "classes": names,
+        "values": {"color": names},
+        "aligned": {"color": [[name] for name in names]},
+        "pixels": {"crop": 0, "mean": [0.5] * 3, "std": [0.5] * 3},
+    }
+
+
 def config(seed: int) -> dict[str, object]:
     return {
+        **dict.fromkeys(("version", "command"), "made up"),
+        "commit": None,
+        "paper": None,
+        "environment": {"torch": "2.15.0", "device": "cpu"},
+        "network": {"name": "made up"},
         "method": {"name": f"method{seed}"},
         "supervision": "none",
         "selection": "last",
-        "data": {"name": "made up", "bias": "color"},
+        "data": {"name": "made up", "bias": "color", "hashes": {}} | facts(),
         "train": {"seed": seed},
         "page": {"figures": {"sampling": ["scores"]}, "curves": {"hsic": ["HSIC", "hsic"]}},
     }

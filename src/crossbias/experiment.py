@@ -12,10 +12,10 @@ from crossbias.data.own.table_source import TableSource
 from crossbias.defaults import Chosen
 from crossbias.errors import CrossbiasError
 from crossbias.networks import Network, Recipe
-from crossbias.parameters import closest, parameters_of
+from crossbias.parameters import closest, convert, parameters_of
 from crossbias.progress import Progress
 from crossbias.registry import create_method
-from crossbias.runs.files import read_json
+from crossbias.runs.config_file import read_config
 from crossbias.runs.folder import RunFolder
 from crossbias.train.config import TrainConfig
 from crossbias.train.fit import train_run
@@ -75,7 +75,7 @@ class Experiment:
     @classmethod
     def from_run(cls, folder: Path, *, trust: bool = False) -> "Experiment":
         """The experiment that a run folder holds; ``trust`` as for ``from_toml``."""
-        config = read_json(RunFolder(folder).config)
+        config = read_config(RunFolder(folder).config)
         if config["network"]["name"] is None:
             raise CrossbiasError(
                 f"the network of {folder} was made in Python, not by name; continue it there: "
@@ -193,11 +193,8 @@ class Experiment:
         return self.data.get("bias") is not None and "bias" not in parameters_of(kind)
 
     def _data_seed(self) -> int:
-        seed = self.data.get("seed", 0)
-        try:
-            return int(seed)
-        except ValueError:
-            raise CrossbiasError(f"seed of the data must be a whole number, got {seed!r}") from None
+        seed: int = convert(self.data.get("seed", 0), int, "seed of the data")
+        return seed
 
 
 def data_options(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from crossbias.data.published.image_source import ImageSource
 from crossbias.errors import CrossbiasError
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.registry import create_method
-from crossbias.runs.files import read_json
+from crossbias.runs.config_file import read_config
 from crossbias.runs.folder import RunFolder, check_finished
 from crossbias.train.evaluation import metrics_of, predict
 from crossbias.train.record import alignments_in, as_in_training, normalization_of
@@ -157,11 +157,7 @@ def load_run(
     if files.config.exists():
         check_finished(folder)
         files.check(files.config, files.model)
-    config = read_json(files.config)
-    if lacking := [name for name in _FACTS if name not in config["data"]]:
-        raise CrossbiasError(
-            f"{files.config} lacks data.{lacking[0]}; train the run again with this crossbias"
-        )
+    config = read_config(files.config)
     if not trust:
         named = ["method"] if network is not None else ["method", "network"]
         check_trusted({table: config[table] for table in named}, files.config)

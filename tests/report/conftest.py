@@ -123,7 +123,9 @@ class FakeRun:
         columns = torch.stack([test.target, test.attributes[self.bias]], 1)[rows]
         maps = torch.zeros(len(test.picture_rows), 4, 4).half()
         maps[:, 0, 0] = 1
-        save_views(folder / "views.npz", {"test": Views(rows=rows, features=columns, maps=maps)})
+        save_views(
+            folder / "views.npz", {"test": Views(rows=rows, features=columns.half(), maps=maps)}
+        )
         rows = torch.arange(len(test.target))
         labels = TrainingLabels(index=rows, target=test.target, attributes=test.attributes)
         save_labels(folder / "labels.npz", labels)
@@ -171,10 +173,19 @@ class FakeRun:
 
     def _training_facts(self) -> dict[str, Any]:
         """Which values of the bias go along with each class, as ``config.json`` has it."""
+        side = self.side or 8
+        facts = {
+            "shape": [3, side, side],
+            "classes": self.classes,
+            "pixels": {"crop": 0, "mean": [0.5] * 3, "std": [0.5] * 3},
+        }
         if self.bias is None:
-            return {"values": {}, "aligned": {}}
-        partners = [[name] if self.associated else [] for name in self.biases]
-        return {"values": {self.bias: self.biases}, "aligned": {self.bias: partners}}
+            return facts | {"values": {}, "aligned": {}}
+        partners = [
+            [self.biases[at]] if self.associated and at < len(self.biases) else []
+            for at in range(len(self.classes))
+        ]
+        return facts | {"values": {self.bias: self.biases}, "aligned": {self.bias: partners}}
 
     def _log(self) -> list[dict[str, Any]]:
         lines = []

@@ -213,8 +213,8 @@ def test_what_the_data_is_and_where_else_it_was_judged_makes_no_other_row(
     """Facts of ``config.json`` are no settings, nor is a split that only one run was judged on."""
     folders = [write_run("a"), write_run("b", seed=1)]
     config = read_json(folders[1] / "config.json")
-    facts = {"shape": [3, 8, 8], "classes": 3, "values": {"background": 3}, "aligned": [[True]]}
-    config["data"] |= facts
+    facts = {"shape": [3, 9, 9], "classes": ["a", "b"], "values": {"background": ["x"]}}
+    config["data"] |= facts | {"aligned": {"background": [["x"], []]}}
     config["data"]["hashes"]["test-extra"] = "feed"
     write_json(folders[1] / "config.json", config)
     (row,) = compare(folders).rows

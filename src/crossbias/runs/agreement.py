@@ -23,6 +23,14 @@ def agree(predictions: Predictions, metrics: Metrics | None, bias: str | None) -
     """Whether the accuracies, computed again from the predictions, are those of the metrics."""
     if metrics is None:
         return False
+    try:
+        return _all_agree(predictions, metrics, bias)
+    except (TypeError, ValueError, OverflowError):  # numbers of samples that are no numbers
+        return False
+
+
+def _all_agree(predictions: Predictions, metrics: Metrics, bias: str | None) -> bool:
+    """Whether those by the bias agree, and those by every other attribute."""
     by = {name: each for name, each in metrics.attributes.items() if name in predictions.attributes}
     judged = [(bias if bias in predictions.attributes else None, metrics), *by.items()]
     return all(_fits(predictions, each, name) for name, each in judged) and all(

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.runs.config_file import read_config
 from crossbias.runs.files import hash_of, load_torch, read_json, write_atomically, write_json
 from crossbias.runs.writer import LOCK_FILES, Writer
 
@@ -266,7 +267,7 @@ class RunFolder:
     def _content(self) -> str:
         if not self.config.exists():
             return f"{self.path} exists and is not empty"
-        config = read_json(self.config)
+        config = read_config(self.config)
         state = "finished" if self.done.exists() else "unfinished"
         method, data = config["method"]["name"], config["data"]["name"]
         return f"{self.path} already holds a run ({method} on {data}, {state})"

@@ -10,6 +10,7 @@ from torch import Tensor
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import unknown
 from crossbias.runs.agreement import agree, lie_within
+from crossbias.runs.config_file import read_config
 from crossbias.runs.files import load_torch, read_json
 from crossbias.runs.folder import RunFolder, as_record, check_finished
 from crossbias.runs.health import Symptom, load_health
@@ -147,10 +148,6 @@ class FinishedRun:
         return found if isinstance(found, Tensor) else None
 
 
-REQUIRED = ("method.name", "supervision", "selection", "data.name", "train.seed", "page")
-"""The entries of ``config.json`` that a comparison or a report needs."""
-
-
 def read_run(folder: Path | str) -> FinishedRun:
     """Read one finished run.
 
@@ -178,7 +175,7 @@ def read_run(folder: Path | str) -> FinishedRun:
     log, damaged = _read_log(files.log)
     run = FinishedRun(
         path=folder,
-        config=_read_config(files.config),
+        config=read_config(files.config),
         log=log,
         metrics=_read_metrics(files.metrics),
         predictions=load_predictions(files.predictions),
@@ -193,32 +190,6 @@ def read_run(folder: Path | str) -> FinishedRun:
         if not _shows(views, run.predictions.get(split)):
             raise _mixed("views.npz and predictions.npz", run, split)
     return run
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    config = read_json(path)
-    for name in REQUIRED:
-        value = config
-        for key in name.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        if value is None:
-            raise CrossbiasError(f"{path} is damaged: it lacks {name}")
-    if not _declares_figures(config["page"]):
-        raise CrossbiasError(
-            f"{path} is damaged: page must hold figures, a list of stages for each, and curves, "
-            f"a title and a label for each; train the run again"
-        )
-    return dict(config)
-
-
-def _declares_figures(page: Any) -> bool:
-    try:
-        figures, curves = (list(page.get(part, {}).values()) for part in ("figures", "curves"))
-    except AttributeError:
-        return False
-    lists = all(isinstance(each, list) for each in figures + curves)
-    texts = lists and all(isinstance(text, str) for each in figures + curves for text in each)
-    return texts and all(len(curve) == 2 for curve in curves)
 
 
 def _read_log(path: Path) -> tuple[tuple[Epoch, ...], list[Symptom]]:
@@ -255,8 +226,8 @@ def _read_metrics(path: Path) -> dict[str, Metrics]:
     stored = read_json(path)
     try:
         metrics = {split: Metrics.from_json(value) for split, value in stored.items()}
-    except (CrossbiasError, AttributeError) as error:
-        raise CrossbiasError(f"{path} is damaged: {error}") from error
+    except (CrossbiasError, AttributeError, OverflowError) as error:
+        raise CrossbiasError(f"{path} is damaged: {error}; train the run again") from error
     if not set(metrics) - {"train", "validation"}:
         raise CrossbiasError(f"{path} has no test split, only: {', '.join(metrics) or 'nothing'}")
     return metrics

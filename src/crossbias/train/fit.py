@@ -16,7 +16,8 @@ from crossbias.networks import Network, Recipe, as_network
 from crossbias.networks.fresh import looks_trained
 from crossbias.parameters import validated
 from crossbias.progress import Progress, shown_progress
-from crossbias.runs.files import read_json, write_json
+from crossbias.runs.config_file import read_config
+from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.writer import LOCK_FILES
 from crossbias.train.config import TrainConfig
@@ -222,7 +223,7 @@ def _open(
     else:
         opened = RunFolder.reopen(path, write=is_main)
         with opened.released_on_error():
-            saved = read_json(opened.config)
+            saved = read_config(opened.config)
             check_same_run(saved, record, path)
             record |= with_resume(saved, record)
             if is_main:

@@ -191,11 +191,13 @@ class Training:
     def _save(self) -> None:
         if self.run.folder is None or not self.run.devices.is_main:
             return
+        stages = self.run.folder.hashes_of_stages()
+        stages.pop(f"{self.name}.state", None)  # of an earlier training, whose file was deleted
         content = {
             "method": repr(self.method),
             "data": self.run.data.hash,
             "identity": self.run.folder.identity,
-            "stages": self.run.folder.hashes_of_stages(),
+            "stages": stages,
             "stage": self.name,
             "epoch": self.epoch,
             "step": self.step,
@@ -225,6 +227,12 @@ class Training:
                 raise CrossbiasError(
                     f"{path} is of another {what}: {saved[what]} there, {own} here"
                 )
+        if not (0 <= saved["epoch"] <= self.epochs and 0 <= saved["step"] <= self.epoch_steps):
+            raise CrossbiasError(
+                f"{path} is damaged: it is of step {saved['step']} after epoch {saved['epoch']}, "
+                f"but the stage has {self.epochs} epochs of {self.epoch_steps} steps; delete it "
+                f"and resume, which trains this stage again from its start"
+            )
         restore(self.method.state(), saved["state"], path)
         self.epoch, self.step, self.best = saved["epoch"], saved["step"], saved["best"]
         if self.step:  # what an epoch prepares and no checkpoint holds is prepared again

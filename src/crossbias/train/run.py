@@ -13,7 +13,7 @@ from crossbias.data.augment.augment import Augmentation, augmentation
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches
-from crossbias.errors import Interrupted
+from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.networks.fresh import looks_trained, redraw
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import Recipe
@@ -36,6 +36,7 @@ from crossbias.types import Batch, Output
 from crossbias.verify import Metrics, count
 
 _Module = TypeVar("_Module", bound=nn.Module)
+_Kind = TypeVar("_Kind")
 
 _AGREE_STEPS = 16  # how often several processes ask each other whether to stop
 
@@ -264,8 +265,7 @@ class Run:
             if self.folder is not None and self.devices.is_main:
                 self.folder.save_stage(name, value)
             self.devices.barrier()
-        assert isinstance(value, Tensor)
-        return value
+        return _as_kind(value, Tensor, name)
 
     def keep(self, name: str, value: Any) -> None:
         """Write a JSON file beside the stages, for people and other programs to read."""
@@ -474,5 +474,14 @@ class Run:
         """The saved state of a training that was finished before an interruption."""
         assert self.folder is not None
         saved = self.folder.load_stage(f"{stage}.state")
-        assert saved is None or isinstance(saved, dict)
-        return saved
+        return None if saved is None else _as_kind(saved, dict, f"{stage}.state")
+
+
+def _as_kind(value: Any, kind: type[_Kind], stage: str) -> _Kind:
+    """What a stage kept, if it is what such a stage keeps."""
+    if not isinstance(value, kind):
+        raise CrossbiasError(
+            f"the stage {stage!r} holds a {type(value).__name__}, not a {kind.__name__}; delete "
+            f"its file and resume"
+        )
+    return value
