@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crossbias.data import BiasedDataset, Source, create_source, find_source
+from crossbias.data.dataset import check_finite
 from crossbias.data.own.table_source import TableSource
 from crossbias.defaults import Chosen
 from crossbias.errors import CrossbiasError
@@ -155,6 +156,8 @@ class Experiment:
         chosen = self._chosen(config.device)
         # Test data is read first: a damaged file is found now and not after the training.
         tests = [self.split(name, progress) for name in source.test_splits]
+        for test in tests:
+            check_finite(test)
         has_validation = "validation" in source.available_splits
         validation = self.split("validation", progress) if has_validation else None
         train = self.split("train", progress)

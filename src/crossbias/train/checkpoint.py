@@ -1,5 +1,6 @@
 """Checkpoints: whole or absent, loaded without running code, refused if they do not fit."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.runs.files import load_torch, write_atomically
 
 _FORMAT = 2
+_LARGEST_WEIGHT = 1e10  # no network computes with such weights; the next updates overflow
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("method", "data", "identity", "stage"), str),
     **dict.fromkeys(("epoch", "step"), int),
@@ -58,6 +60,29 @@ def _damaged(path: Path | str, reason: object) -> CrossbiasError:
         f"{path} is damaged ({reason}); delete it and resume, which trains this stage again from "
         f"its start, or restore the file from a copy"
     )
+
+
+def absurd_weights(state: dict[str, Any]) -> tuple[str, float] | None:
+    """A tensor of a network that is not finite, or weights beyond all sense, and their size.
+
+    The device is waited for once.
+    """
+    tensors = [
+        (name, tensor)
+        for part in state.values()
+        if isinstance(part, nn.Module)
+        for name, tensor in (*part.named_parameters(), *part.named_buffers())
+        if tensor.is_floating_point() and tensor.numel()
+    ]
+    if not tensors:
+        return None
+    sizes = torch.stack([tensor.detach().abs().amax().double() for _, tensor in tensors]).tolist()
+    for (name, tensor), size in zip(tensors, sizes, strict=True):
+        # Statistics of inputs may be large; weights may not.
+        most = _LARGEST_WEIGHT if tensor.requires_grad else math.inf
+        if not (size <= most and math.isfinite(size)):
+            return name.removeprefix("_forward_module."), size
+    return None
 
 
 def packed(state: dict[str, Any]) -> dict[str, Any]:

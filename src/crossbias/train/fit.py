@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from crossbias.data.dataset import BiasedDataset
+from crossbias.data.dataset import BiasedDataset, check_finite
 from crossbias.defaults import cached_backbone, is_own, is_pretrained, network_for, training_for
 from crossbias.errors import CrossbiasError
 from crossbias.formatting import setting, settings
@@ -179,6 +179,9 @@ def _check(
     _check_hyperparameters(method)
     if not len(train):
         raise CrossbiasError(f"{train.name} has no training samples")
+    for data in (train, validation):
+        if data is not None:
+            check_finite(data)
     if supervision_of(method, config) == "bias labels" and not train.has_bias_labels:
         name = type(method).__name__ if method.supervision == "bias labels" else config.sampling
         raise CrossbiasError(

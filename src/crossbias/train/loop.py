@@ -13,7 +13,13 @@ from crossbias.formatting import numbers_in_words
 from crossbias.networks.network import has_batch_norm
 from crossbias.runs.folder import RunFolder
 from crossbias.seeds import seed_global
-from crossbias.train.checkpoint import load_checkpoint, packed, restore, save_checkpoint
+from crossbias.train.checkpoint import (
+    absurd_weights,
+    load_checkpoint,
+    packed,
+    restore,
+    save_checkpoint,
+)
 from crossbias.train.data_symptoms import validation_symptoms
 from crossbias.train.graph import GraphedStep
 from crossbias.train.meter import Meter, Pace
@@ -119,6 +125,7 @@ class Training:
 
     def _end_epoch(self) -> None:
         self._check_finite()
+        self._check_weights()
         losses = self.meter.means()  # waits for the device, so that the rate below is true
         rate = self.pace.rate
         losses |= self.method.end_epoch()
@@ -155,11 +162,29 @@ class Training:
         if not self.run.devices.any(bad is not None):
             return
         where, losses = bad or (self.step, {})
+        raise self._diverged(
+            f"loss not finite at step {where + 1} of epoch {self.epoch + 1}, stage {self.name!r} "
+            f"({numbers_in_words(losses)})"
+        )
+
+    def _check_weights(self) -> None:
+        """Refuse weights that no training can recover from, before they are kept.
+
+        The loss of the last update does not show them: it was computed before.
+        """
+        bad = absurd_weights(self.method.state())
+        if self.run.devices.any(bad is not None):
+            name, size = bad or ("another process", math.nan)
+            raise self._diverged(
+                f"weights of {name} reach {size:g} after epoch {self.epoch + 1}, stage "
+                f"{self.name!r}"
+            )
+
+    def _diverged(self, what: str) -> Diverged:
         folder = self.run.folder
         saved = folder is not None and folder.checkpoint.exists()
-        raise Diverged(
-            f"{self.method!r} diverged: loss not finite at step {where + 1} of epoch "
-            f"{self.epoch + 1}, stage {self.name!r} ({numbers_in_words(losses)}); "
+        return Diverged(
+            f"{self.method!r} diverged: {what}; "
             + (f"the last good checkpoint is {folder.checkpoint}" if folder and saved else
                "there is no checkpoint yet")
             + "; try a lower lr or gradient_clip"
@@ -177,8 +202,9 @@ class Training:
             self.best = {"value": value, "epoch": self.epoch, "network": copied}
 
     def _stop(self) -> None:
-        """Save in mid-epoch, unless the losses went bad, and leave."""
+        """Save in mid-epoch, unless losses or weights went bad, and leave."""
         self._check_finite()
+        self._check_weights()
         self._save()
         folder = self.run.folder
         raise Interrupted(
