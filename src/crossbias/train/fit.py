@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -21,6 +21,7 @@ from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.writer import LOCK_FILES
 from crossbias.train.config import TrainConfig
+from crossbias.train.environment import differences, same_threads
 from crossbias.train.evaluation import alignments_of
 from crossbias.train.header import header_of
 from crossbias.train.interrupts import Interrupts
@@ -35,6 +36,9 @@ from crossbias.train.record import (
 )
 from crossbias.train.result import Result
 from crossbias.train.trial import check_network
+
+if TYPE_CHECKING:
+    from crossbias.train.run import Run
 
 
 def fit(
@@ -117,15 +121,8 @@ def train_run(
         header = [*header_of(run, record), *remarks]
         run.folder = _open(folder, record, resume, run.devices.is_main)
         run.progress.header(header)
-        with run.folder.released_on_error() if run.folder is not None else nullcontext():
-            try:
-                trained = method.fit(run)
-            except Exception:
-                if run.devices.is_main and not resume:
-                    _forget_if_unused(run.folder)
-                raise
-            finally:
-                run.progress.close()
+        _note_differences(run, record)
+        trained = _trained(method, run, record, new=not resume)
     written = run.folder if run.devices.is_main else None
     health = tuple(run.health.values())
     result = Result(trained, {}, written, record, alignments_of(train), health)
@@ -134,6 +131,30 @@ def train_run(
         if validation is not None:
             result.evaluate(validation)
     return result
+
+
+def _trained(method: Method, run: "Run", record: dict[str, Any], *, new: bool) -> Network:
+    """Train in the run's folder; let others have it if the training fails."""
+    kept = nullcontext() if run.folder is None else run.folder.released_on_error()
+    with kept, same_threads(record["environment"]):
+        try:
+            return method.fit(run)
+        except Exception:
+            if run.devices.is_main and new:
+                _forget_if_unused(run.folder)
+            raise
+        finally:
+            run.progress.close()
+
+
+def _note_differences(run: "Run", record: dict[str, Any]) -> None:
+    """Say what about a resume can change the last bits of the result."""
+    for resume in record.get("resumes", [])[-1:]:
+        if found := differences(record["environment"], resume["environment"]):
+            run.progress.note(
+                f"the run was started with {'; '.join(found)}: its result may differ in the last "
+                f"bits from that of a run that was never stopped"
+            )
 
 
 def _completed(

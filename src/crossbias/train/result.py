@@ -16,6 +16,7 @@ from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.health import Symptom
 from crossbias.runs.stored import TrainingLabels, save_labels, save_predictions, save_views
+from crossbias.train.environment import same_threads
 from crossbias.train.evaluation import metrics_of, predict
 from crossbias.train.explanations import views_of
 from crossbias.train.interrupts import stops_at_once
@@ -130,10 +131,11 @@ class Result:
     @contextmanager
     def stoppable(self) -> Iterator[None]:
         """Inside this, a stop ends the judging of a trained network, and says how to continue."""
-        if self.writing is None:
-            with stops_at_once("nothing is saved, since the run has no folder"):
+        folder, threads = self.writing, same_threads(self.config["environment"])
+        if folder is None:
+            with stops_at_once("nothing is saved, since the run has no folder"), threads:
                 yield
             return
-        remedy = f"the training is saved; continue with: {self.writing.resume_command()}"
-        with self.writing.released_on_error(), stops_at_once(remedy):
+        remedy = f"the training is saved; continue with: {folder.resume_command()}"
+        with folder.released_on_error(), stops_at_once(remedy), threads:
             yield
