@@ -66,8 +66,9 @@ def test_a_resume_calls_nothing(crossbias, crafted):
 
 
 @pytest.mark.parametrize("table", ["method", "data", "network"])
-def test_nothing_is_imported_for_a_run_folder(crossbias, crafted, table):
-    crafted(**{table: {**SMALL["data"], "name": "evil:Anything"}})
+def test_nothing_is_imported_for_a_run_folder(crossbias, crafted, trained, table):
+    own = json.loads((trained / "config.json").read_text())[table]
+    crafted(**{table: {**own, "name": "evil:Anything"}})
     Path("run/done").unlink()
     err = refused(crossbias, "train", "--resume", "--out", "run")
     assert "import evil and call Anything(" in err
