@@ -132,6 +132,16 @@ def test_arrays_of_strange_types_and_shapes_are_refused(whole, name):
                 compare([whole])
 
 
+@pytest.mark.parametrize(("name", "number"), [("target", -5), ("target", 99), ("index", -1)])
+def test_labels_of_other_classes_are_refused(whole, name, number):
+    with np.load(whole / "labels.npz") as found:
+        arrays = {key: found[key] for key in found.files}
+    np.savez(whole / "labels.npz", **arrays | {name: np.full_like(arrays[name], number)})
+    RunFolder(whole).finish()
+    with pytest.raises(CrossbiasError, match=r"labels\.npz is damaged"):
+        compare([whole])
+
+
 def test_every_part_of_a_checkpoint_may_be_strange(half):
     path = half / "checkpoint.pt"
     saved, refused = torch.load(path, weights_only=True), 0

@@ -15,6 +15,7 @@ from crossbias.runs.files import load_torch, read_json
 from crossbias.runs.folder import RunFolder, as_record, check_finished
 from crossbias.runs.health import Symptom, load_health
 from crossbias.runs.stored import TrainingLabels, Views, load_labels, load_predictions, load_views
+from crossbias.types import UNKNOWN
 from crossbias.verify import Metrics, Predictions, judged_split
 
 
@@ -186,6 +187,11 @@ def read_run(folder: Path | str) -> FinishedRun:
     for split, predictions in run.predictions.items():
         if not agree(predictions, run.metrics.get(split), run.bias):
             raise _mixed("predictions.npz and metrics.json", run, split)
+    if run.labels is not None and not _are_of(run.labels, run.config["data"]):
+        raise CrossbiasError(
+            f"{files.labels} is damaged: it has classes or values that {files.config} does not "
+            f"have; train the run again"
+        )
     for split, views in run.views.items():
         if not _shows(views, run.predictions.get(split)):
             raise _mixed("views.npz and predictions.npz", run, split)
@@ -231,6 +237,19 @@ def _read_metrics(path: Path) -> dict[str, Metrics]:
     if not set(metrics) - {"train", "validation"}:
         raise CrossbiasError(f"{path} has no test split, only: {', '.join(metrics) or 'nothing'}")
     return metrics
+
+
+def _are_of(labels: TrainingLabels, data: Mapping[str, Any]) -> bool:
+    """Whether the labels can be those of the training data."""
+    known = {name: len(values) for name, values in data["values"].items()}
+    return (
+        lie_within(labels.target, 0, len(data["classes"]))
+        and lie_within(labels.index, 0, 2**62)
+        and all(
+            lie_within(column, UNKNOWN, known.get(name, 2**62))
+            for name, column in labels.attributes.items()
+        )
+    )
 
 
 def _shows(views: Views, found: Predictions | None) -> bool:
