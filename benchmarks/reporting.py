@@ -16,6 +16,7 @@ import torch
 from benchmarks.measure import keep, seconds
 from crossbias.report import report
 from crossbias.runs.files import write_json
+from crossbias.runs.folder import RunFolder
 from crossbias.runs.stored import TrainingLabels, Views, save_labels, save_predictions, save_views
 from crossbias.verify import Predictions
 
@@ -65,7 +66,7 @@ def write_run(folder: Path, seed: int) -> Path:
     save_labels(folder / "labels.npz", labels)
     (folder / "stages").mkdir()
     torch.save(torch.rand(TRAINING, generator=draw), folder / "stages" / "scores.pt")
-    (folder / "done").touch()
+    RunFolder(folder).finish()
     return folder
 
 
@@ -81,12 +82,28 @@ def answers(draw: torch.Generator) -> Predictions:
     )
 
 
+def facts() -> dict[str, object]:
+    names = list(NAMES)
+    return {
+        "shape": [3, 224, 224],
+        "classes": names,
+        "values": {"color": names},
+        "aligned": {"color": [[name] for name in names]},
+        "pixels": {"crop": 0, "mean": [0.5] * 3, "std": [0.5] * 3},
+    }
+
+
 def config(seed: int) -> dict[str, object]:
     return {
+        **dict.fromkeys(("version", "command"), "made up"),
+        "commit": None,
+        "paper": None,
+        "environment": {"torch": "2.15.0", "device": "cpu"},
+        "network": {"name": "made up"},
         "method": {"name": f"method{seed}"},
         "supervision": "none",
         "selection": "last",
-        "data": {"name": "made up", "bias": "color"},
+        "data": {"name": "made up", "bias": "color", "hashes": {}} | facts(),
         "train": {"seed": seed},
         "page": {"figures": {"sampling": ["scores"]}, "curves": {"hsic": ["HSIC", "hsic"]}},
     }

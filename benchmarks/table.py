@@ -204,7 +204,7 @@ def train(job: Job, runs: Path, jobs: int) -> dict[str, Any] | None:
         _check_folder(folder, job)
     if not (folder / "done").exists():
         program = "import sys; sys.argv[0] = 'crossbias'; from crossbias.cli import main; main()"
-        arguments = [*job.command(), *begun, "--out", str(folder), "--quiet"]
+        arguments = [*job.command(), *begun, "--out", str(folder), "--quiet", "--trust"]
         done = subprocess.run(
             [sys.executable, "-c", program, *arguments],
             capture_output=True, text=True, check=False, cwd=ROOT,

@@ -10,6 +10,7 @@ from crossbias.experiment import Experiment
 from crossbias.networks.network import Network
 from crossbias.parameters import Count
 from crossbias.progress import Progress
+from crossbias.runs.config_file import read_config
 from crossbias.runs.files import read_json
 from crossbias.runs.folder import RunFolder
 from crossbias.verify import Metrics
@@ -66,7 +67,7 @@ def run_demo(out: Path, *, seed: int = 0, progress: Progress | None = None) -> d
 def _run_or_continue(experiment: Experiment, folder: RunFolder, progress: Progress) -> None:
     progress.note(f"{experiment.method['name']}:")
     started, seed = folder.config.exists(), experiment.train["seed"]
-    if started and (other := read_json(folder.config)["train"]["seed"]) != seed:
+    if started and (other := read_config(folder.config)["train"]["seed"]) != seed:
         raise CrossbiasError(
             f"{folder.path} holds a demo with seed {other}, not {seed}; "
             f"choose another folder with --out"

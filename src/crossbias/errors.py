@@ -9,6 +9,10 @@ class CrossbiasError(ValueError):
     exit_code: ClassVar[int] = 2
 
 
+class Untrusted(CrossbiasError):
+    """A file names code to import, and the user has not said that it is trusted."""
+
+
 class Diverged(CrossbiasError):
     """Training met a loss that is not finite and stopped; earlier checkpoints are whole."""
 

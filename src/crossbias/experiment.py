@@ -8,20 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from crossbias.data import BiasedDataset, Source, create_source, find_source
+from crossbias.data.dataset import check_finite
 from crossbias.data.own.table_source import TableSource
 from crossbias.defaults import Chosen
 from crossbias.errors import CrossbiasError
 from crossbias.networks import Network, Recipe
-from crossbias.parameters import closest, parameters_of
+from crossbias.parameters import closest, convert, parameters_of
 from crossbias.progress import Progress
 from crossbias.registry import create_method
-from crossbias.runs.files import read_json
+from crossbias.runs.config_file import read_config
 from crossbias.runs.folder import RunFolder
 from crossbias.train.config import TrainConfig
 from crossbias.train.fit import train_run
 from crossbias.train.header import sizes_of
 from crossbias.train.result import Result
 from crossbias.trained_run import load_run
+from crossbias.trust import check_trusted, names_of_code
 
 _TABLES = ("method", "data", "network", "train")
 _FOR_ALL = ("name", "seed", "root", "bias", "label_noise", "version")
@@ -39,16 +41,24 @@ class Experiment:
             ``label_noise``.
         network: ``name`` and options; the data set's own network if left out.
         train: Fields of ``TrainConfig``.
+        origin: The file that the tables come from. Code that it names is not imported. None where
+            the user wrote the tables, or trusts the file.
+        typed: Names of code that the user gave beside the file, which are trusted.
     """
 
     method: Mapping[str, Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     network: Mapping[str, Any] = field(default_factory=dict)
     train: Mapping[str, Any] = field(default_factory=dict)
+    origin: Path | None = None
+    typed: frozenset[str] = frozenset()
 
     @classmethod
-    def from_toml(cls, path: Path) -> "Experiment":
-        """An experiment from a file with the tables [method], [data], [network] and [train]."""
+    def from_toml(cls, path: Path, *, trust: bool = False) -> "Experiment":
+        """An experiment from a file with the tables [method], [data], [network] and [train].
+
+        ``trust`` allows that code which the file names is imported.
+        """
         try:
             tables = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
@@ -61,12 +71,12 @@ class Experiment:
                     f"{path} has {name!r}{closest(name, _TABLES)}; "
                     f"its tables may be: {', '.join(f'[{table}]' for table in _TABLES)}"
                 )
-        return cls(**tables)
+        return cls(**tables, origin=None if trust else path)
 
     @classmethod
-    def from_run(cls, folder: Path) -> "Experiment":
-        """The experiment that a run folder holds."""
-        config = read_json(RunFolder(folder).config)
+    def from_run(cls, folder: Path, *, trust: bool = False) -> "Experiment":
+        """The experiment that a run folder holds; ``trust`` as for ``from_toml``."""
+        config = read_config(RunFolder(folder).config)
         if config["network"]["name"] is None:
             raise CrossbiasError(
                 f"the network of {folder} was made in Python, not by name; continue it there: "
@@ -77,22 +87,27 @@ class Experiment:
                 f"a bias was planted into the data of {folder} in Python; continue it there: "
                 f"crossbias.fit(..., folder={str(folder)!r}, resume=True)"
             )
-        return cls(config["method"], data_options(config), config["network"], config["train"])
+        origin = None if trust else RunFolder(folder).config
+        tables = (config["method"], data_options(config), config["network"], config["train"])
+        return cls(*tables, origin=origin)
 
     def updated(self, **tables: Mapping[str, Any]) -> "Experiment":
         """A copy with values of some tables replaced; another name drops that table's options."""
-        merged = {}
+        merged: dict[str, Any] = {}
+        typed = set(self.typed)
         for table, values in tables.items():
+            typed.update(names_of_code(table, values))
             old = getattr(self, table)
             same = "name" not in values or values["name"] == old.get("name", values["name"])
             merged[table] = {**old, **values} if same else dict(values)
-        return replace(self, **merged)
+        return replace(self, **merged, typed=frozenset(typed))
 
     @cached_property
     def source(self) -> Source:
         """The data source, its options checked. It reads its files once for all splits."""
         if "name" not in self.data:
             raise CrossbiasError("no data set is named; pass --data, or [data] name = in the file")
+        self._check_trusted("data")
         kept = {name: value for name, value in self.data.items() if name not in _FOR_ALL}
         if "bias" in self.data and not self._bias_is_attribute():
             kept["bias"] = self.data["bias"]
@@ -128,6 +143,7 @@ class Experiment:
 
     def recipe(self) -> Recipe:
         """The network, by default the data set's own."""
+        self._check_trusted("network")
         options = {name: value for name, value in self.network.items() if name != "name"}
         return Recipe(self.network.get("name") or self.source.network, options)
 
@@ -141,11 +157,14 @@ class Experiment:
             raise CrossbiasError(
                 "no method is named; pass --method, or [method] name = in the file"
             )
+        self._check_trusted("method", "data", "network")
         method = create_method(**(self.method or {"name": "erm"}))
         source, config = self.source, TrainConfig.from_dict(self.train)
         chosen = self._chosen(config.device)
         # Test data is read first: a damaged file is found now and not after the training.
         tests = [self.split(name, progress) for name in source.test_splits]
+        for test in tests:
+            check_finite(test)
         has_validation = "validation" in source.available_splits
         validation = self.split("validation", progress) if has_validation else None
         train = self.split("train", progress)
@@ -160,9 +179,14 @@ class Experiment:
             method, train, validation, network=chosen.recipe if chosen else self.recipe(),
             config=config, folder=out, resume=resume, progress=progress, remarks=remarks,
         )  # fmt: skip
-        result.evaluate(*tests)
-        result.finish()
+        with result.stoppable():
+            result.evaluate(*tests)
+            result.finish()
         return result
+
+    def _check_trusted(self, *tables: str) -> None:
+        if self.origin is not None:
+            check_trusted({name: getattr(self, name) for name in tables}, self.origin, self.typed)
 
     def _chosen(self, device: str) -> Chosen | None:
         """What is chosen for a person's own images; None for other data."""
@@ -179,11 +203,8 @@ class Experiment:
         return self.data.get("bias") is not None and "bias" not in parameters_of(kind)
 
     def _data_seed(self) -> int:
-        seed = self.data.get("seed", 0)
-        try:
-            return int(seed)
-        except ValueError:
-            raise CrossbiasError(f"seed of the data must be a whole number, got {seed!r}") from None
+        seed: int = convert(self.data.get("seed", 0), int, "seed of the data")
+        return seed
 
 
 def data_options(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,6 +212,6 @@ def data_options(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config["data"].items() if name not in _FACTS}
 
 
-def load_trained(folder: Path) -> tuple[Experiment, Network]:
+def load_trained(folder: Path, *, trust: bool = False) -> tuple[Experiment, Network]:
     """The experiment and the trained network of a finished run, from its folder alone."""
-    return Experiment.from_run(folder), load_run(folder).network
+    return Experiment.from_run(folder, trust=trust), load_run(folder, trust=trust).network

@@ -2,12 +2,16 @@
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any, Final
 
 DASH: Final = "\N{EN DASH}"
 """Stands between the limits of a range, and in place of a missing number."""
+
+_TURNS: Final = frozenset(["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"])
+_MARKS: Final = "\u061c\u200e\u200f"  # turn the direction too, without such a class
 
 
 def percent(value: float | None, *, decimals: int = 1) -> str:
@@ -106,6 +110,28 @@ def setting(value: Any) -> str:
         return " ".join(map(setting, value)) or "none"
     plain = str(value) or "none"
     return plain.lower() if value is None or isinstance(value, bool) else plain
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    r"""Text that a terminal shows as it is: characters that would steer the terminal are escaped.
+
+    These are control characters, which move the cursor or set colors, those that turn the
+    direction of writing, line breaks, and halves of characters. ``keep`` are left as they are.
+
+    >>> print(visible("\x1b[2Jcat\u202etxt"), visible("one\ntwo", keep="\n"), sep=", ")
+    \x1b[2Jcat\u202etxt, one
+    two
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter in keep or not _steers(letter) else ascii(letter)[1:-1] for letter in text
+    )
+
+
+def _steers(letter: str) -> bool:
+    turns = unicodedata.bidirectional(letter) in _TURNS or letter in _MARKS
+    return turns or unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
 
 
 def short(name: str, length: int = 18) -> str:

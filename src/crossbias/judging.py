@@ -14,6 +14,7 @@ from crossbias.parameters import parameters_of
 from crossbias.progress import Progress
 from crossbias.train.record import as_in_training
 from crossbias.trained_run import TrainedRun
+from crossbias.trust import check_trusted, names_of_code
 from crossbias.verify import Metrics, Positive
 
 _WHOLE = {"validation": 0.0, "test": 1.0}  # how data without a column of splits is split
@@ -28,6 +29,7 @@ def judge(
     *,
     positive: Positive | None = None,
     progress: Progress | None = None,
+    trust: bool = False,
 ) -> dict[str, Metrics]:
     """The metrics of a trained model by split.
 
@@ -40,9 +42,13 @@ def judge(
         splits: Names of splits; by default all test splits.
         positive: The class to be found, as ``TrainedRun.positive`` makes it.
         progress: Receives progress reports and notes.
+        trust: Import a data source of somebody's own that the run names.
     """
     progress = progress or Progress()
     own = data_options(trained.config)
+    if not trust:
+        typed = names_of_code("data", given)
+        check_trusted({"data": {**own, **given}}, trained.folder / "config.json", typed)
     is_own = _place(own) == _place({**own, **given})
     if is_own and ("planted" in own or not _is_source(own["name"])):
         raise CrossbiasError(

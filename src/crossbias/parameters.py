@@ -39,7 +39,7 @@ class Interval:
 
     def __contains__(self, value: float) -> bool:
         above = value > self.low if self.open_low else value >= self.low
-        return above and value <= self.high and not math.isnan(value)
+        return above and value <= self.high  # NaN is neither
 
     def __str__(self) -> str:
         if self.high == math.inf:
@@ -62,7 +62,10 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     >>> {name: p.default for name, p in parameters_of(convnet).items() if name == "kernel"}
     {'kernel': 7}
     """
-    signature = inspect.signature(function, eval_str=True)
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except (TypeError, ValueError) as error:  # some functions that are written in C
+        raise CrossbiasError(f"the parameters of {function!r} are not known: {error}") from error
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {name: p for name, p in signature.parameters.items() if p.kind in kinds}
 
@@ -232,6 +235,8 @@ def _scalar(value: Any, kind: type, name: str) -> Any:
             raise _wrong(value, kind, name) from None
         if kind is int and not isinstance(value, str) and number != value:
             raise _wrong(value, kind, name)
+        if kind is int and abs(number) >= 2**63:  # no tensor can hold it
+            raise CrossbiasError(f"{name} must be less than 2**63, got one that is not")
         return number
     if kind is str and isinstance(value, os.PathLike):
         return os.fspath(value)

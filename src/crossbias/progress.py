@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from crossbias.formatting import numbers_in_words, percent
+from crossbias.formatting import numbers_in_words, percent, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,7 +116,7 @@ class LineProgress(Progress):
         return f"{rate:,.0f} samples/s{self.validation}  {numbers_in_words(losses)}"
 
     def _print(self, *texts: str) -> None:
-        text, self._header = "\n".join([*self._header, *texts]), ()
+        text, self._header = "\n".join(map(visible, [*self._header, *texts])), ()
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
         self._printed = self._clock()
 
@@ -170,13 +170,13 @@ class BarProgress(LineProgress):
             TextColumn("{task.fields[told]}", markup=False),
         ]
         self.bar = Progress(*columns, console=self.console, transient=True)
-        self.bar.add_task(what, total=total, told="")
+        self.bar.add_task(visible(what), total=total, told="")
         self.bar.start()
 
     def _move(self, done: int, what: str, told: str) -> None:
         if self.bar is not None:
             (task,) = self.bar.task_ids
-            self.bar.update(task, completed=done, description=what, told=told)
+            self.bar.update(task, completed=done, description=visible(what), told=told)
 
 
 def shown_progress(*, quiet: bool = False) -> Progress:

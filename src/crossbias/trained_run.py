@@ -18,11 +18,12 @@ from crossbias.data.published.image_source import ImageSource
 from crossbias.errors import CrossbiasError
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.registry import create_method
-from crossbias.runs.files import read_json
+from crossbias.runs.config_file import read_config
 from crossbias.runs.folder import RunFolder, check_finished
 from crossbias.runs.stored import load_predictions
 from crossbias.train.evaluation import metrics_of, predict
 from crossbias.train.record import alignments_in, as_in_training, normalization_of
+from crossbias.trust import check_trusted
 from crossbias.verify import Metrics, Positive
 from crossbias.verify.cells import Alignment
 from crossbias.verify.thresholds import Labeled
@@ -168,22 +169,27 @@ class TrainedRun:
         return metrics_of(answers, replace(data, alignments={}), None, tables, positive)
 
 
-def load_run(folder: Path | str, *, network: nn.Module | None = None) -> TrainedRun:
+def load_run(
+    folder: Path | str, *, network: nn.Module | None = None, trust: bool = False
+) -> TrainedRun:
     """Load the model of a finished run. The training data is not needed.
 
     Args:
         folder: The folder that ``crossbias train --out`` or ``fit(..., folder=)`` wrote.
         network: The torch model that ``fit`` was given, where it was not given by name. It is
             copied, and the copy gets the trained weights.
+        trust: Import a method or a network of somebody's own that the folder names, such as
+            ``my_module:MyNetwork``. This runs code: read it first.
     """
     folder = Path(folder)
     files = RunFolder(folder)
-    config = read_json(files.config)
-    check_finished(folder)
-    if lacking := [name for name in _FACTS if name not in config["data"]]:
-        raise CrossbiasError(
-            f"{files.config} lacks data.{lacking[0]}; train the run again with this crossbias"
-        )
+    if files.config.exists():
+        check_finished(folder)
+        files.check(files.config, files.model)
+    config = read_config(files.config)
+    if not trust:
+        named = ["method"] if network is not None else ["method", "network"]
+        check_trusted({table: config[table] for table in named}, files.config)
     facts = config["data"]
     built = create_method(**config["method"]).network_for(_builder(config, folder, network))
     try:

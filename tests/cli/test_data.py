@@ -1,6 +1,8 @@
 """``crossbias data``: what it prints, what it writes, how it ends."""
 
 import csv
+import os
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -8,6 +10,7 @@ from typer.testing import CliRunner
 
 from crossbias.cli import app
 from crossbias.data import load
+from crossbias.data.images.decoding import Fit, read_images
 from crossbias.errors import CrossbiasError
 
 
@@ -93,3 +96,26 @@ def test_plant_refuses_an_unknown_cue_and_an_existing_folder(tmp_path):
     (tmp_path / "there").mkdir()
     with pytest.raises(CrossbiasError, match="there exists already"):
         run("plant", "glyphs", *SMALL, "--cue", "color", "--out", "there")
+
+
+def test_the_cache_is_checked_against_its_digests(crossbias):
+    Image.new("RGB", (8, 8), "red").save("a.png")
+    read_images([Path("a.png")], Fit(8))
+    code, out, _ = crossbias("data", "check", "--cache")
+    assert (code, out.endswith("1 arrays, 0.00 GB, errors: 0\n")) == (0, True)
+    (pixels,) = Path("cache").glob("*/*/pixels")
+    status, content = pixels.stat(), bytearray(pixels.read_bytes())
+    content[5] ^= 1
+    pixels.write_bytes(content)
+    os.utime(pixels, ns=(status.st_atime_ns, status.st_mtime_ns))  # as if nothing had happened
+    code, out, _ = crossbias("data", "check", "--cache")
+    assert code == 1
+    assert f"error: {pixels.parent.resolve()}: its pixels are not those that were decoded" in out
+    pixels.write_bytes(content[:-1])
+    assert "do not have the recorded shape" in crossbias("data", "check", "--cache")[1]
+    pixels.unlink()
+    assert "its pixels are missing" in crossbias("data", "check", "--cache")[1]
+
+
+def test_a_check_of_nothing_is_refused(crossbias):
+    assert "name the data set to check" in crossbias("data", "check")[2]

@@ -49,7 +49,7 @@ def test_an_own_class_with_weights_is_trained_and_judged_without_them(crossbias)
     assert code == 0, err
     assert err.count("the head has 7 classes there and has 10 classes here") == 1
     Path("w.pt").unlink()
-    assert crossbias("evaluate", "run")[0] == 0
+    assert crossbias("evaluate", "run", "--trust")[0] == 0
 
 
 def test_options_of_timm_by_name(crossbias):
@@ -62,7 +62,7 @@ def test_options_of_timm_by_name(crossbias):
     assert not Path("run").exists()
     assert crossbias(*vit)[0] == 0
     assert json.loads(Path("run/config.json").read_text())["network"]["img_size"] == 28
-    assert crossbias("evaluate", "run")[0] == 0
+    assert crossbias("evaluate", "run", "--trust")[0] == 0
 
 
 def test_the_list_says_how_other_networks_are_named(crossbias):

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import stat
 import sys
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 
 import crossbias.data.images.decoding
 from crossbias.data.images.decoding import Fit, read_images
+from crossbias.data.images.private_folder import why_not_private
 from crossbias.data.memory_maps import cache_folder
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
@@ -227,3 +229,39 @@ def test_two_processes_at_once_decode_every_file_once(program, tmp_path, cache):
     first, second = (process.communicate()[0] for process in processes)
     assert first == second != ""
     assert len((tmp_path / "log").read_text()) == 30
+
+
+def test_the_folders_of_the_cache_are_private(files, cache):
+    read_images(files, Fit(8), cache=cache)
+    for folder in (entry(cache).parent, entry(cache)):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_links_in_a_shared_cache_are_not_followed(files, cache, tmp_path, depth):
+    read_images(files, Fit(8), cache=cache)
+    path = (entry(cache).parent, entry(cache))[depth]
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(CrossbiasError, match=r"is a link; .*CROSSBIAS_CACHE"):
+        read_images(files, Fit(8), cache=cache)
+
+
+def test_a_cache_that_others_can_write_to_is_not_used(files, cache):
+    read_images(files, Fit(8), cache=cache)
+    entry(cache).chmod(0o770)
+    with pytest.raises(CrossbiasError, match=r"others can write to it; .*CROSSBIAS_CACHE"):
+        read_images(files, Fit(8), cache=cache)
+
+
+def test_a_folder_of_another_user_is_not_private_but_one_of_the_administrator_is():
+    def made_by(user: int, mode: int = stat.S_IFDIR | 0o755) -> os.stat_result:
+        return os.stat_result((mode, 0, 0, 1, user, 0, 0, 0, 0, 0))
+
+    assert why_not_private(made_by(1000), 1000) is None
+    assert why_not_private(made_by(0), 1000) is None
+    assert why_not_private(made_by(1001), 1000) == "it belongs to another user"
+    assert why_not_private(made_by(1001), 0) == "it belongs to another user"
+    assert why_not_private(made_by(1000, stat.S_IFDIR | 0o757), 1000) == "others can write to it"
+    assert why_not_private(made_by(1000, stat.S_IFLNK | 0o777), None) == "it is a link"
+    assert why_not_private(made_by(1001), None) is None

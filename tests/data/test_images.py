@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageFile
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as reference
 
@@ -103,6 +103,7 @@ UNUSABLE = {
     "damaged header": (whole_jpeg()[:20], "is not an image"),
     "bomb": (bomb(), "is too large"),
     "moderate bomb": (bomb(10_000, 10_000), "is too large"),
+    "thin bomb": (bomb(1, 80_000_000), "is too large"),
     "program": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 1 1\n", "is not an image"),
 }
 
@@ -146,3 +147,14 @@ def test_names_given_are_used_in_messages(tmp_path):
         read_images(
             [tmp_path / "a.png"], Fit(8), names=["row 7 of labels.csv (a.png)"], cache=tmp_path
         )
+
+
+@pytest.mark.parametrize("how", ["crop", "squash"])
+def test_a_long_thin_image_is_refused_before_its_pixels_are_read(monkeypatch, how):
+    loaded = []
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda image: loaded.append(image.size))
+    with pytest.raises(CrossbiasError, match="is too large"):
+        decode(io.BytesIO(bomb(1, 80_000_000)), Fit(64, how))
+    with pytest.raises(CrossbiasError, match=r"too large \(the middle of 1 x 60000 pixels"):
+        decode(io.BytesIO(bomb(1, 60_000)), Fit(224))
+    assert loaded == []

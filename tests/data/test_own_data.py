@@ -1,6 +1,7 @@
 """Your own data: a folder with a table, a folder for each class, Hugging Face, torch."""
 
 import csv
+import json
 import logging
 import sys
 from pathlib import Path
@@ -307,10 +308,11 @@ def test_a_folder_that_is_none_is_refused(name):
         load(name, "train")
 
 
-def hugging_face() -> datasets.Dataset:
+def hugging_face(seed: int = 0) -> datasets.Dataset:
     table = rows()
+    pictures = [Image.fromarray(noise(12, 10, seed=seed + row)) for row in range(len(table))]
     columns = {
-        "picture": [Image.fromarray(noise(12, 10, seed=number)) for number in range(len(table))],
+        "picture": pictures,
         "disease": [int(row["disease"]) for row in table],
         "hospital": [row["hospital"] or None for row in table],
     }
@@ -348,6 +350,19 @@ def test_a_hugging_face_data_set_equals_the_folder_it_was_made_of(
         assert torch.equal(found.targets, 1 - expected.targets)
         assert torch.equal(found.biases, expected.biases)
     assert found.classes == ("ill", "well")
+
+
+def test_a_hugging_face_set_cannot_serve_its_pixels_to_another(tmp_path):
+    """Its fingerprint is a text in its own folder: two sets may have the same."""
+    for name, seed in (("honest", 0), ("crafted", 1000)):
+        hugging_face(seed).save_to_disk(tmp_path / name)
+        state = tmp_path / name / "state.json"
+        content = json.loads(state.read_text()) | {"_fingerprint": "0123456789abcdef"}
+        state.write_text(json.dumps(content))
+    options = {"target": "disease", "size": 8}
+    first = load(f"hf:{tmp_path / 'crafted'}", "train", **options).inputs
+    second = load(f"hf:{tmp_path / 'honest'}", "train", **options).inputs
+    assert not torch.equal(first, second)
 
 
 def test_hugging_face_data_that_cannot_be_used_is_refused(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ import torch
 
 from crossbias.report import report as write_report
 from crossbias.runs.files import write_json
+from crossbias.runs.folder import RunFolder
 from crossbias.runs.stored import TrainingLabels, Views, save_labels, save_predictions, save_views
 from crossbias.types import UNKNOWN
 from crossbias.verify import Predictions
@@ -68,7 +69,7 @@ class FakeRun:
         lines = [json.dumps(line) for line in self._log()]
         (folder / "log.jsonl").write_text("\n".join(lines) + "\n")
         if self.done:
-            (folder / "done").touch()
+            RunFolder(folder).finish()
         return folder
 
     def _predictions(self, purpose: int) -> Predictions:
@@ -86,6 +87,8 @@ class FakeRun:
         attributes = {"size": np.zeros_like(target)}
         if self.bias is not None:
             attributes[self.bias] = bias if self.labeled else np.full_like(bias, UNKNOWN)
+        if self.attribute is not None:
+            attributes[self.attribute] = bias
         found = Predictions(
             index=torch.arange(len(target)),
             target=torch.from_numpy(target),
@@ -122,7 +125,9 @@ class FakeRun:
         columns = torch.stack([test.target, test.attributes[self.bias]], 1)[rows]
         maps = torch.zeros(len(test.picture_rows), 4, 4).half()
         maps[:, 0, 0] = 1
-        save_views(folder / "views.npz", {"test": Views(rows=rows, features=columns, maps=maps)})
+        save_views(
+            folder / "views.npz", {"test": Views(rows=rows, features=columns.half(), maps=maps)}
+        )
         rows = torch.arange(len(test.target))
         labels = TrainingLabels(index=rows, target=test.target, attributes=test.attributes)
         save_labels(folder / "labels.npz", labels)
@@ -170,10 +175,19 @@ class FakeRun:
 
     def _training_facts(self) -> dict[str, Any]:
         """Which values of the bias go along with each class, as ``config.json`` has it."""
+        side = self.side or 8
+        facts = {
+            "shape": [3, side, side],
+            "classes": self.classes,
+            "pixels": {"crop": 0, "mean": [0.5] * 3, "std": [0.5] * 3},
+        }
         if self.bias is None:
-            return {"values": {}, "aligned": {}}
-        partners = [[name] if self.associated else [] for name in self.biases]
-        return {"values": {self.bias: self.biases}, "aligned": {self.bias: partners}}
+            return facts | {"values": {}, "aligned": {}}
+        partners = [
+            [self.biases[at]] if self.associated and at < len(self.biases) else []
+            for at in range(len(self.classes))
+        ]
+        return facts | {"values": {self.bias: self.biases}, "aligned": {self.bias: partners}}
 
     def _log(self) -> list[dict[str, Any]]:
         lines = []
@@ -194,6 +208,12 @@ class FakeRun:
 def fake_run() -> type[FakeRun]:
     """Made-up runs, for fixtures that live longer than a test."""
     return FakeRun
+
+
+@pytest.fixture(autouse=True)
+def resealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever changes a file in these tests also writes its hash: the content must tell."""
+    monkeypatch.setattr(RunFolder, "check", lambda folder, *paths: None)
 
 
 @pytest.fixture

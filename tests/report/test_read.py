@@ -130,6 +130,20 @@ def test_a_configuration_that_declares_no_figures_is_refused(
         read_run(folder)
 
 
+DAMAGED = ['{"stage": "fi', "[]", "7", '{"stage": "final"}', '{"stage": 1, "epoch": 2}', "\x00\x00"]
+
+
+@pytest.mark.parametrize("line", [*DAMAGED, '{"stage": "a", "epoch": 1, "seconds": "x"}'])
+def test_a_damaged_line_of_the_log_is_a_note(write_run: WriteRun, line: str) -> None:
+    folder = write_run("a")
+    lines = (folder / "log.jsonl").read_text().splitlines()
+    (folder / "log.jsonl").write_text("\n".join([*lines[:2], line, *lines[2:]]) + "\n")
+    run = read_run(folder)
+    assert [epoch.epoch for epoch in run.log] == [1, 2, 3, 4]
+    assert [symptom.name for symptom in run.health] == ["damaged log"]
+    assert "1 of 5 lines" in run.health[0].sentence
+
+
 def test_files_of_different_runs_in_one_folder_are_refused(write_run: WriteRun) -> None:
     folder, larger = write_run("a"), write_run("b", each=31)
     (folder / "predictions.npz").write_bytes((larger / "predictions.npz").read_bytes())
@@ -199,8 +213,8 @@ def test_what_the_data_is_and_where_else_it_was_judged_makes_no_other_row(
     """Facts of ``config.json`` are no settings, nor is a split that only one run was judged on."""
     folders = [write_run("a"), write_run("b", seed=1)]
     config = read_json(folders[1] / "config.json")
-    facts = {"shape": [3, 8, 8], "classes": 3, "values": {"background": 3}, "aligned": [[True]]}
-    config["data"] |= facts
+    facts = {"shape": [3, 9, 9], "classes": ["a", "b"], "values": {"background": ["x"]}}
+    config["data"] |= facts | {"aligned": {"background": [["x"], []]}}
     config["data"]["hashes"]["test-extra"] = "feed"
     write_json(folders[1] / "config.json", config)
     (row,) = compare(folders).rows

@@ -71,7 +71,7 @@ def test_other_attributes_and_further_measures_have_tables(
     ]
     for folder, value in zip(folders, (0.25, 0.5), strict=True):
         metrics = read_json(folder / "metrics.json")
-        metrics["test"]["class_averaged"] = {"value": value, "low": 0.1, "high": 0.9, "n": 270}
+        metrics["test"]["calibration"] = {"value": value, "low": 0.1, "high": 0.9, "n": 270}
         write_json(folder / "metrics.json", metrics)
     root = parse(report(*folders))
     captions = {table.find("caption")[0].text: table for table in root.find("table")}

@@ -1,14 +1,18 @@
 import errno
 import json
 import os
+import struct
 import sys
+import zipfile
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import pytest
 
 from crossbias.errors import CrossbiasError
-from crossbias.runs.files import read_json, write_atomically, write_json
+from crossbias.runs import files
+from crossbias.runs.files import load_arrays, read_json, write_atomically, write_json
 
 
 def write_old(path: Path) -> None:
@@ -158,3 +162,27 @@ def test_reading_a_damaged_file_names_it(tmp_path: Path, content: bytes) -> None
 def test_reading_a_folder_names_it(tmp_path: Path) -> None:
     with pytest.raises(CrossbiasError, match="cannot read"):
         read_json(tmp_path)
+
+
+def archive(path: Path, *, shape: str, content: bytes) -> Path:
+    """An archive of one array whose header declares a shape."""
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    header = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("labels.npy", header + content)
+    return path
+
+
+@pytest.mark.parametrize("shape", ["(10000000000000,)", "(3,)", "(-1,)"])
+def test_arrays_of_absurd_shape_are_refused_before_memory_is_used(tmp_path, monkeypatch, shape):
+    path = archive(tmp_path / "a.npz", shape=shape, content=bytes(16))
+    monkeypatch.setattr(np.lib.format, "read_array", None)  # what would take the memory
+    with pytest.raises(CrossbiasError, match=r"a\.npz is damaged: .* has 16 bytes, but the shape"):
+        load_arrays(path, dict)
+
+
+def test_archives_that_unpack_to_far_more_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_UNPACKED", 1000)
+    path = archive(tmp_path / "a.npz", shape="(2000000,)", content=bytes(8_000_000))
+    with pytest.raises(CrossbiasError, match="would unpack to 8,000,1"):
+        load_arrays(path, dict)

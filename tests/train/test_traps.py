@@ -162,7 +162,7 @@ def test_what_was_trained_is_rebuilt_from_the_folder_alone(tmp_path, monkeypatch
     folder, data = tmp_path / "run", tiny_data()
     network = crossbias.Recipe("convnet", {"kernel": 1})
     trained = crossbias.fit(TwoEncoders(), data, network=network, config=CONFIG, folder=folder)
-    _, rebuilt = load_trained(folder)
+    _, rebuilt = load_trained(folder, trust=True)
     images = torch.rand(5, 3, 6, 6)
     assert torch.equal(rebuilt(images).logits, trained.network(images).logits)
     first, second = trained.network.body.first[0], trained.network.body.second[0]

@@ -1,11 +1,13 @@
 """The command line, ``crossbias COMMAND``."""
 
 import os
+import shlex
 import sys
 
 from crossbias.cli.commands import app
 from crossbias.cli.printing import say
-from crossbias.errors import CrossbiasError
+from crossbias.errors import CrossbiasError, Untrusted
+from crossbias.formatting import visible
 
 __all__ = ["app", "main"]
 
@@ -20,5 +22,7 @@ def main() -> None:
         if debug:
             raise
         if os.environ.get("LOCAL_RANK", "0") == "0":  # every process of a run has the same error
-            say(f"crossbias: {error}", stderr=True)
+            again = shlex.join(["crossbias", *sys.argv[1:], "--trust"])
+            trusting = f": {again}" if isinstance(error, Untrusted) else ""
+            say(f"crossbias: {visible(f'{error}{trusting}')}", stderr=True)
         sys.exit(error.exit_code)

@@ -47,6 +47,7 @@ def audit(
             help="Folder for audit.html, audit.json and pictures.", show_default="audits/NAME"
         ),
     ] = None,
+    trust: options.Trust = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Test whether a shortcut alone would solve the task.
@@ -56,8 +57,8 @@ def audit(
     """
     if run is not None and (data is not None or config is not None):
         raise CrossbiasError("--run already names the data; leave out --data and --config")
-    start = Experiment.from_toml(config) if config else Experiment()
-    experiment, network = (start, None) if run is None else load_trained(run)
+    start = Experiment.from_toml(config, trust=trust) if config else Experiment()
+    experiment, network = (start, None) if run is None else load_trained(run, trust=trust)
     chosen = options.given(
         name=data, labels=labels, target=target, bias=bias, cluster=cluster, root=root
     )

@@ -126,6 +126,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the unfinished run in --out.")
     ] = False,
+    trust: options.Trust = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Train one method on one data set and test the result.
@@ -139,8 +140,8 @@ def train(
     """
     if resume and out is None:
         raise CrossbiasError("--resume needs the folder of the run: --out runs/NAME")
-    start = Experiment.from_run(out) if resume and out else Experiment()
-    start = Experiment.from_toml(config) if config else start
+    start = Experiment.from_run(out, trust=trust) if resume and out else Experiment()
+    start = Experiment.from_toml(config, trust=trust) if config else start
     named = {
         "method": options.given(name=method),
         "data": options.given(
@@ -209,6 +210,7 @@ def evaluate(
             "-o", "--output", help="JSON file for all numbers.", show_default="printed only"
         ),
     ] = None,
+    trust: options.Trust = False,
 ) -> None:
     """Evaluate the model of a finished run again, on its own data or on other data.
 
@@ -225,13 +227,14 @@ def evaluate(
     chosen = options.given(
         name=data, labels=labels, target=target, bias=bias, cluster=cluster, root=root
     )
-    trained = load_run(run)
+    trained = load_run(run, trust=trust)
     found = judge(
         trained,
         chosen | options.data_settings(set_),
         split,
         positive=trained.positive(positive, prevalence=prevalence, threshold=threshold),
         progress=shown_progress(),
+        trust=trust,
     )
     print_metrics("split", found)
     print_details(found)

@@ -12,6 +12,8 @@ from crossbias.cli import options
 from crossbias.cli.listing import print_data
 from crossbias.cli.printing import make_table, print_table, say
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.memory_maps import cache_folder
+from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
 from crossbias.parameters import convert
 from crossbias.progress import shown_progress
@@ -74,25 +76,60 @@ def show(
 
 @app.command()
 def check(
-    name: Name,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="A name from `crossbias data list`, or folder:PATH for your own images.",
+        ),
+    ] = None,
     labels: options.Labels = None,
     target: options.Target = None,
     bias: options.Bias = None,
     cluster: options.Cluster = None,
     set_: options.DataSettings = None,
     root: options.Root = None,
+    cache: Annotated[
+        bool,
+        typer.Option("--cache", help="Check the cache of decoded images too, or it alone."),
+    ] = False,
 ) -> None:
-    """Check every sample of a data set.
+    """Check every sample of a data set, or the cache of decoded images.
 
     Reads every file, looks for copies in several splits, doubtful labels, labels that are missing
     by class, and dark images, and compares counts with published ones. Prints errors and warnings.
     The exit code is 1 if there are errors.
+
+    --cache compares all decoded images with the digests that were taken when they were decoded.
     """
+    if name is None and not cache:
+        raise CrossbiasError("name the data set to check, or check the cache with --cache")
+    errors = _check_cache() if cache else 0
+    if name is not None:
+        columns = {"labels": labels, "target": target, "bias": bias, "cluster": cluster}
+        errors += _check_data(name, set_, **columns, root=root)
+    if errors:
+        raise typer.Exit(1)
+
+
+def _check_cache() -> int:
+    """Print what is wrong in the cache and return the number of errors."""
+    from crossbias.data.images.cache_check import check_cache
+
+    arrays = list(check_cache())
+    problems = [each for each in arrays if each.problem]
+    for each in problems:
+        say(f"error: {each.folder}: {each.problem}; delete it, and its images are decoded again")
+    size = f"{len(arrays):,} arrays, {sum(each.size for each in arrays) / 1e9:.2f} GB"
+    say(f"cache {cache_folder()}: {size}, errors: {len(problems)}")
+    return len(problems)
+
+
+def _check_data(name: str, set_: list[str] | None, **given: Any) -> int:
+    """Print what is wrong with a data set and return the number of errors."""
     from crossbias.data.inspect.checking import check_source
 
-    experiment = _experiment(
-        name, set_, labels=labels, target=target, bias=bias, cluster=cluster, root=root
-    )
+    experiment = _experiment(name, set_, **given)
     found = check_source(
         experiment.source,
         root=experiment.data.get("root"),
@@ -109,8 +146,7 @@ def check(
         f"errors: {len(found.errors)}, warnings: {len(found.warnings)}"
         + (f", published counts compared: {found.compared}" if found.compared else "")
     )
-    if found.errors:
-        raise typer.Exit(1)
+    return len(found.errors)
 
 
 @app.command()

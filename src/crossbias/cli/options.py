@@ -60,6 +60,14 @@ DataSettings = Annotated[
 Device = Annotated[
     str | None, typer.Option(help="cpu, cuda, cuda:1, mps or auto.", show_default="auto")
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Import code that the run folder or the config file names, such as a network "
+        "my_module:MyNetwork. It can do anything: read it first.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print the results only, no progress.")]
 
 

@@ -1,12 +1,13 @@
 """How the command line prints: plain text, tables, and metrics with their intervals."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from crossbias.formatting import DASH, percent, percent_range, percent_with_range
+from crossbias.formatting import DASH, percent, percent_range, percent_with_range, visible
 from crossbias.verify import (
     Estimate,
     Metrics,
@@ -26,22 +27,31 @@ def make_console(*, stderr: bool = False) -> Console:
     return console if console.is_terminal else Console(stderr=stderr, width=_WIDTH)
 
 
+class _VisibleTable(Table):
+    """A table whose cells cannot steer the terminal, whatever names are in them."""
+
+    def add_row(self, *cells: Any, **options: Any) -> None:
+        """Add a row of texts."""
+        super().add_row(*(visible(str(cell)) for cell in cells), **options)
+
+
 def make_table(*columns: str, title: str | None = None) -> Table:
     """An empty table in the common style."""
-    table = Table(
-        title=title and escape(title),
+    table = _VisibleTable(
+        title=title and escape(visible(title, keep="\n")),
         title_justify="left",
         box=None,
         pad_edge=False,
         header_style="bold",
     )
     for column in columns:
-        table.add_column(escape(column), overflow="fold")
+        table.add_column(escape(visible(column)), overflow="fold")
     return table
 
 
 def say(text: str, *, stderr: bool = False) -> None:
     """Print text as it is, without markup, colors or line breaks."""
+    text = visible(text, keep="\n")
     make_console(stderr=stderr).print(text, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 from crossbias.cli import options
 from crossbias.cli.printing import make_table, print_table, say
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import visible
 from crossbias.runs import FORMATS, Comparison, grids_of, legend
 from crossbias.runs import compare as compared
 from crossbias.runs.files import write_atomically
@@ -77,10 +78,10 @@ def compare(
         return
     text = FORMATS[chosen](comparison)
     if output is None:
-        typer.echo(text, nl=False)
+        typer.echo(visible(text, keep="\n"), nl=False)
         return
     write_atomically(output, lambda file: file.write(text.encode(errors="replace")))
-    typer.echo(f"wrote {output}")
+    say(f"wrote {output}")
 
 
 def report(

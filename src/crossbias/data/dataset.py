@@ -1,6 +1,7 @@
 """BiasedDataset: inputs, targets, named attributes, and an index that survives subsetting."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -181,6 +182,20 @@ def tensor_digest(tensor: Tensor) -> str:
     for start in range(0, len(tensor), 4096):
         digest.update(tensor[start : start + 4096].contiguous().numpy().data)
     return digest.hexdigest()
+
+
+def check_finite(data: BiasedDataset) -> None:
+    """Refuse inputs that are not finite; images always are."""
+    if not data.inputs.is_floating_point():
+        return
+    bad = (~data.inputs.isfinite()).flatten(1).any(1)
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0])
+        value = next(number for number in data.inputs[row].tolist() if not math.isfinite(number))
+        raise CrossbiasError(
+            f"{data.name} {data.split}: sample {int(data.index[row])} has an input that is not "
+            f"finite ({value}), one of {int(bad.sum()):,} such samples; repair or remove them"
+        )
 
 
 def _numbered(column: Tensor) -> tuple[str, ...]:

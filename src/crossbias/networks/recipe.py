@@ -157,6 +157,8 @@ def _made(name: str, options: Mapping[str, Any], shape: Sequence[int] | None) ->
             f"network {name!r} cannot be built with {written(own)} "
             f"({type(error).__name__}: {first_line(error)}); change these options"
         ) from error
+    if not isinstance(model, nn.Module):
+        raise CrossbiasError(f"{name!r} made a {type(model).__name__}, not a torch model")
     network = as_network(model, shape=shape)
     if not file:
         return network
@@ -175,8 +177,7 @@ def is_network(name: str) -> bool:
 
 def _factory(name: str) -> Callable[..., nn.Module]:
     if ":" in name:
-        factory: Callable[..., nn.Module] = imported(name)
-        return factory
+        return _own_factory(name)
     if name in NETWORKS:
         return NETWORKS[name]
     if is_network(name):
@@ -187,3 +188,14 @@ def _factory(name: str) -> Callable[..., nn.Module]:
         f"there is no network {name!r}{closest(name, [*NETWORKS, *timm.list_models()])}; "
         f"there are: {', '.join(NETWORKS)}, and every classifier of timm, such as resnet18"
     )
+
+
+def _own_factory(name: str) -> Callable[..., nn.Module]:
+    """A subclass of nn.Module, or a function that makes a model; other classes are not called."""
+    found: Callable[..., nn.Module] = imported(name)
+    if not callable(found) or (isinstance(found, type) and not issubclass(found, nn.Module)):
+        raise CrossbiasError(
+            f"{name!r} is not a torch model; name a subclass of nn.Module, or a function that "
+            f"makes a model"
+        )
+    return found

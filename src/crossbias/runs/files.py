@@ -1,6 +1,8 @@
 """Files that are either whole or absent: every result of a run is written through here."""
 
+import hashlib
 import json
+import math
 import os
 import secrets
 import zipfile
@@ -65,6 +67,15 @@ def read_json(path: Path) -> Any:
         ) from error
 
 
+def hash_of(path: Path) -> str:
+    """SHA-256 of a file, which is read in parts."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CrossbiasError(f"cannot read {path}: {error.strerror or error}") from error
+
+
 def _system_error(error: BaseException) -> OSError | None:
     """The operating system's error behind a failure; torch.save reports a full disk in its own."""
     seen: BaseException | None = error
@@ -87,8 +98,11 @@ def _flush_folder(folder: Path) -> None:
 
 _Content = TypeVar("_Content")
 
+_UNPACKED = 2**30  # bytes that any archive may unpack to
+_EXPANSION = 100  # and so many times its own size; labels that are all equal shrink most
+
 _UNREADABLE = (
-    *(OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError),
+    *(OSError, EOFError, ValueError, TypeError, KeyError, RuntimeError, MemoryError),
     *(zipfile.BadZipFile, zlib.error),
 )
 """What a damaged or foreign ``.npz`` file makes zipfile, zlib, numpy and torch raise."""
@@ -103,6 +117,8 @@ def save_arrays(path: Path, tensors: Mapping[str, Tensor | None]) -> None:
 def load_arrays(path: Path, build: Callable[[dict[str, Tensor]], _Content]) -> _Content:
     """What ``build`` makes of the tensors that ``save_arrays`` wrote; else the file is damaged."""
     try:
+        with zipfile.ZipFile(path) as archive:
+            _check_sizes(archive)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return build({name: torch.from_numpy(arrays[name]) for name in arrays.files})
     except FileNotFoundError:
@@ -111,10 +127,31 @@ def load_arrays(path: Path, build: Callable[[dict[str, Tensor]], _Content]) -> _
         raise CrossbiasError(f"{path} is damaged: {error}; train the run again") from error
 
 
+def _check_sizes(archive: zipfile.ZipFile) -> None:
+    """Refuse arrays that are larger than the file can hold, before memory is used for them."""
+    _check_expansion(archive)
+    for member in archive.infolist():
+        with archive.open(member) as file:
+            np.lib.format.read_magic(file)
+            shape, _, kind = np.lib.format.read_array_header_1_0(file)
+            declared, there = math.prod(shape) * kind.itemsize, member.file_size - file.tell()
+        if declared != there:
+            raise ValueError(f"{member.filename} has {there:,} bytes, but the shape {shape}")
+
+
+def _check_expansion(archive: zipfile.ZipFile) -> None:
+    """Refuse an archive that unpacks to far more than compressed numbers would."""
+    packed = sum(member.compress_size for member in archive.infolist())
+    unpacked = sum(member.file_size for member in archive.infolist())
+    if unpacked > _UNPACKED + _EXPANSION * packed:
+        raise ValueError(f"{packed:,} bytes would unpack to {unpacked:,}")
+
+
 def load_torch(path: Path) -> Any:
     """What ``torch.save`` wrote, without running code from it and with its checksums verified."""
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_expansion(archive)
             if archive.testzip() is not None:  # torch.load itself does not look
                 raise zipfile.BadZipFile("a checksum does not match")
         return torch.load(path, map_location="cpu", weights_only=True)

@@ -19,6 +19,9 @@ CSV_HEADER: Final = (
     *("baseline", "gain", "gain_low", "gain_high", "p"),
 )
 
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet runs a cell that begins with one of these."""
+
 _LATEX: Final = str.maketrans(
     {
         **{mark: f"\\{mark}" for mark in "#$%&_{}"},
@@ -51,7 +54,14 @@ def _csv_line(comparison: Comparison, row: Row, name: str) -> list[object]:
         *(comparison.baseline.label, gain.value, gain.low, gain.high),
         test.p if test else math.nan,
     ]
-    return ["" if isinstance(value, float) and math.isnan(value) else value for value in line]
+    return [_csv_cell(value) for value in line]
+
+
+def _csv_cell(value: object) -> object:
+    """A cell that no spreadsheet takes for a formula; NaN is left empty."""
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    return "" if isinstance(value, float) and math.isnan(value) else value
 
 
 def to_markdown(comparison: Comparison) -> str:

@@ -1,6 +1,5 @@
 """FinishedRun: a finished run, read from its folder and from nowhere else."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,8 +9,10 @@ from torch import Tensor
 
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import unknown
+from crossbias.runs.agreement import agree, lie_within
+from crossbias.runs.config_file import read_config
 from crossbias.runs.files import load_torch, read_json
-from crossbias.runs.folder import RunFolder, check_finished
+from crossbias.runs.folder import RunFolder, as_record, check_finished
 from crossbias.runs.health import Symptom, load_health
 from crossbias.runs.stored import TrainingLabels, Views, load_labels, load_predictions, load_views
 from crossbias.types import UNKNOWN
@@ -163,12 +164,9 @@ class FinishedRun:
         path = folder / f"{name}.pt"
         if not path.resolve().is_relative_to(folder.resolve()):
             raise CrossbiasError(f"{self.path}: the stage {name!r} lies outside of {folder}")
+        RunFolder(self.path).check(path)
         found = load_torch(path) if path.exists() else None
         return found if isinstance(found, Tensor) else None
-
-
-REQUIRED = ("method.name", "supervision", "selection", "data.name", "train.seed", "page")
-"""The entries of ``config.json`` that a comparison or a report needs."""
 
 
 def read_run(folder: Path | str) -> FinishedRun:
@@ -185,88 +183,92 @@ def read_run(folder: Path | str) -> FinishedRun:
             f"name folders that `crossbias train --out FOLDER` wrote"
         )
     check_finished(folder)
+    files.check(
+        *(files.config, files.log, files.metrics, files.predictions),
+        *(files.views, files.labels, files.health),
+    )
     for path in (files.log, files.metrics, files.predictions):
         if not path.exists():
             raise CrossbiasError(
                 f"{path} does not exist, though the run is finished; put the file back, "
                 f"or train the run again"
             )
+    log, damaged = _read_log(files.log)
     run = FinishedRun(
         path=folder,
-        config=_read_config(files.config),
-        log=_read_log(files.log),
+        config=read_config(files.config),
+        log=log,
         metrics=_read_metrics(files.metrics),
         predictions=load_predictions(files.predictions),
         views=load_views(files.views) if files.views.exists() else {},
         labels=load_labels(files.labels) if files.labels.exists() else None,
-        health=tuple(load_health(files.health)),
+        health=(*load_health(files.health), *damaged),
     )
     for split, predictions in run.predictions.items():
-        if not _fits(predictions, run.metrics.get(split), run.bias):
+        if not agree(predictions, run.metrics.get(split), run.bias):
             raise _mixed("predictions.npz and metrics.json", run, split)
+    if run.labels is not None and not _are_of(run.labels, run.config["data"]):
+        raise CrossbiasError(
+            f"{files.labels} is damaged: it has classes or values that {files.config} does not "
+            f"have; train the run again"
+        )
     for split, views in run.views.items():
         if not _shows(views, run.predictions.get(split)):
             raise _mixed("views.npz and predictions.npz", run, split)
     return run
 
 
-def _read_config(path: Path) -> dict[str, Any]:
-    config = read_json(path)
-    for name in REQUIRED:
-        value = config
-        for key in name.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        if value is None:
-            raise CrossbiasError(f"{path} is damaged: it lacks {name}")
-    if not _declares_figures(config["page"]):
-        raise CrossbiasError(
-            f"{path} is damaged: page must hold figures, a list of stages for each, and curves, "
-            f"a title and a label for each; train the run again"
-        )
-    return dict(config)
-
-
-def _declares_figures(page: Any) -> bool:
+def _read_log(path: Path) -> tuple[tuple[Epoch, ...], list[Symptom]]:
+    """The epochs, and a symptom if some lines are damaged, as after a power cut."""
     try:
-        figures, curves = (list(page.get(part, {}).values()) for part in ("figures", "curves"))
-    except AttributeError:
-        return False
-    lists = all(isinstance(each, list) for each in figures + curves)
-    texts = lists and all(isinstance(text, str) for each in figures + curves for text in each)
-    return texts and all(len(curve) == 2 for curve in curves)
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise CrossbiasError(f"cannot read {path}: {error.strerror or error}") from error
+    epochs = [found for line in lines if (found := _epoch(line)) is not None]
+    if lines and not epochs:
+        raise CrossbiasError(f"{path} is damaged, it is not a training log; train the run again")
+    damaged = len(lines) - len(epochs)
+    sentence = f"{damaged} of {len(lines)} lines of log.jsonl are damaged and left out."
+    remedy = "Curves and times lack these epochs; the results do not depend on them."
+    return tuple(epochs), [Symptom("damaged log", sentence, remedy)] if damaged else []
 
 
-def _read_log(path: Path) -> tuple[Epoch, ...]:
+def _epoch(line: str) -> Epoch | None:
+    """One line of the log; None if it is damaged."""
+    found = as_record(line)
+    if found is None:
+        return None
     try:
-        return tuple(map(_epoch, path.read_text(encoding="utf-8").splitlines()))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CrossbiasError(f"{path} is damaged, it is not a training log: {error!r}") from error
-
-
-def _epoch(line: str) -> Epoch:
-    found = json.loads(line)
-    seconds, losses = float(found["seconds"]), dict(found["losses"])
-    return Epoch(found["stage"], found["epoch"], seconds, losses, dict(found["validation"] or {}))
+        parts = (dict(found["losses"]), dict(found["validation"] or {}))
+        numbers = [float(found["seconds"]), *parts[0].values(), *parts[1].values()]
+        whole = all(value is None or isinstance(value, int | float) for value in numbers)
+        epoch = Epoch(found["stage"], found["epoch"], numbers[0], *parts)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return epoch if whole else None
 
 
 def _read_metrics(path: Path) -> dict[str, Metrics]:
     stored = read_json(path)
     try:
         metrics = {split: Metrics.from_json(value) for split, value in stored.items()}
-    except (CrossbiasError, AttributeError) as error:
-        raise CrossbiasError(f"{path} is damaged: {error}") from error
+    except (CrossbiasError, AttributeError, OverflowError) as error:
+        raise CrossbiasError(f"{path} is damaged: {error}; train the run again") from error
     if not set(metrics) - {"train", "validation"}:
         raise CrossbiasError(f"{path} has no test split, only: {', '.join(metrics) or 'nothing'}")
     return metrics
 
 
-def _fits(predictions: Predictions, metrics: Metrics | None, bias: str | None) -> bool:
-    """Whether the metrics can have been computed from these predictions."""
-    column = predictions.attributes.get(bias or "")
-    return metrics is not None and (
-        tuple(predictions.probabilities.shape) == (metrics.overall.n, len(metrics.classes))
-        and _lie_within(predictions.target, 0, len(metrics.classes))
-        and (column is None or _lie_within(column, UNKNOWN, len(metrics.biases)))
+def _are_of(labels: TrainingLabels, data: Mapping[str, Any]) -> bool:
+    """Whether the labels can be those of the training data."""
+    known = {name: len(values) for name, values in data["values"].items()}
+    return (
+        lie_within(labels.target, 0, len(data["classes"]))
+        and lie_within(labels.index, 0, 2**62)
+        and all(
+            lie_within(column, UNKNOWN, known.get(name, 2**62))
+            for name, column in labels.attributes.items()
+        )
     )
 
 
@@ -274,13 +276,9 @@ def _shows(views: Views, found: Predictions | None) -> bool:
     """Whether the views can be of these predictions."""
     pictures = None if found is None or found.picture_rows is None else len(found.picture_rows)
     return found is not None and (
-        _lie_within(views.rows, 0, len(found.target))
+        lie_within(views.rows, 0, len(found.target))
         and (views.maps is None or len(views.maps) == pictures)
     )
-
-
-def _lie_within(numbers: Tensor, low: int, high: int) -> bool:
-    return bool(((numbers >= low) & (numbers < high)).all())
 
 
 def _mixed(files: str, run: FinishedRun, split: str) -> CrossbiasError:

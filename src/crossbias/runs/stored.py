@@ -19,6 +19,15 @@ from crossbias.verify.predictions import Predictions
 _ATTRIBUTES = "attributes/"
 _BOUNDARY = ("points", "answers", "limits")
 _Part = TypeVar("_Part")
+_KINDS = {  # type and number of dimensions; all others are columns of int64
+    "probabilities": (torch.float32, 2),
+    "pictures": (torch.uint8, 4),
+    "features": (torch.float16, 2),
+    "maps": (torch.float16, 3),
+    "points": (torch.float32, 2),
+    "answers": (torch.int64, 2),
+    "limits": (torch.float32, 1),
+}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,7 +112,7 @@ def save_labels(path: Path, labels: TrainingLabels) -> None:
 
 def load_labels(path: Path) -> TrainingLabels:
     """Read what ``save_labels`` wrote."""
-    return load_arrays(path, lambda tensors: TrainingLabels(**_arguments(tensors)))
+    return load_arrays(path, lambda tensors: TrainingLabels(**_arguments(_checked(tensors))))
 
 
 def _views(tensors: dict[str, Tensor]) -> Views:
@@ -124,9 +133,20 @@ def _load_splits(path: Path, build: Callable[[dict[str, Tensor]], _Part]) -> dic
         for name, tensor in tensors.items():
             split, _, rest = name.partition("/")
             splits.setdefault(split, {})[rest] = tensor
-        return {split: build(parts) for split, parts in splits.items()}
+        return {split: build(_checked(parts)) for split, parts in splits.items()}
 
     return load_arrays(path, build_all)
+
+
+def _checked(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors, if their types and numbers of dimensions are those of a run."""
+    for name, tensor in tensors.items():
+        kind, dimensions = _KINDS.get(name, (torch.int64, 1))  # an attribute
+        if tensor.ndim != dimensions or tensor.dtype != kind:
+            raise ValueError(f"{name} is a tensor of {tensor.dtype} with {tensor.ndim} dimensions")
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise ValueError(f"{name} has numbers that are not finite")
+    return tensors
 
 
 def _columns(labeled: Predictions | TrainingLabels) -> dict[str, Tensor | None]:

@@ -1,5 +1,6 @@
 """Checkpoints: whole or absent, loaded without running code, refused if they do not fit."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,15 @@ from torch.optim import Optimizer
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import load_torch, write_atomically
 
-_FORMAT = 1
+_FORMAT = 2
+_LARGEST_WEIGHT = 1e10  # no network computes with such weights; the next updates overflow
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("method", "data", "identity", "stage"), str),
+    **dict.fromkeys(("epoch", "step"), int),
+    **dict.fromkeys(("stages", "meter", "state"), dict),
+    "pace": (tuple, list),
+    "best": (dict, type(None)),
+}
 
 
 def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
@@ -25,9 +34,55 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         CrossbiasError: The file is corrupt, truncated, or of another format.
     """
     content = load_torch(path)
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+    if not isinstance(content, dict) or str(content.get("format")) != str(_FORMAT):
         raise CrossbiasError(f"{path} is not a checkpoint of this version of crossbias")
+    for name, kind in _KINDS.items():
+        if name not in content or not isinstance(content[name], kind):
+            raise _damaged(path, f"{name} is {type(content.get(name)).__name__}")
+    best, pace = content["best"], [type(number) for number in content["pace"]]
+    if pace != [float, int] or not _is_table(**content["meter"]):
+        raise _damaged(path, "it has no losses or no pace")
+    if best is not None and best.keys() != {"value", "epoch", "network"}:
+        raise _damaged(path, "it lacks the best network")
     return content
+
+
+def _is_table(names: Any = None, rows: Any = None, **_: Any) -> bool:
+    """Whether losses are a table with a name for each column."""
+    if not isinstance(names, list) or not isinstance(rows, Tensor):
+        return False
+    named = all(isinstance(name, str) for name in names)
+    return named and (not names or (rows.ndim == 2 and rows.shape[1] == len(names)))
+
+
+def _damaged(path: Path | str, reason: object) -> CrossbiasError:
+    return CrossbiasError(
+        f"{path} is damaged ({reason}); delete it and resume, which trains this stage again from "
+        f"its start, or restore the file from a copy"
+    )
+
+
+def absurd_weights(state: dict[str, Any]) -> tuple[str, float] | None:
+    """A tensor of a network that is not finite, or weights beyond all sense, and their size.
+
+    The device is waited for once.
+    """
+    tensors = [
+        (name, tensor)
+        for part in state.values()
+        if isinstance(part, nn.Module)
+        for name, tensor in (*part.named_parameters(), *part.named_buffers())
+        if tensor.is_floating_point() and tensor.numel()
+    ]
+    if not tensors:
+        return None
+    sizes = torch.stack([tensor.detach().abs().amax().double() for _, tensor in tensors]).tolist()
+    for (name, tensor), size in zip(tensors, sizes, strict=True):
+        # Statistics of inputs may be large; weights may not.
+        most = _LARGEST_WEIGHT if tensor.requires_grad else math.inf
+        if not (size <= most and math.isfinite(size)):
+            return name.removeprefix("_forward_module."), size
+    return None
 
 
 def packed(state: dict[str, Any]) -> dict[str, Any]:
@@ -52,15 +107,19 @@ def restore(state: dict[str, Any], saved: dict[str, Any], path: Path | str) -> N
     for name, part in state.items():
         if isinstance(part, nn.Module):
             _check_shapes(part, saved[name], f"{path}: {name}")
-            part.load_state_dict(saved[name])
-        elif isinstance(part, Optimizer):
-            part.load_state_dict(saved[name])
-        else:
-            part.copy_(saved[name])
+        try:
+            if isinstance(part, nn.Module | Optimizer):
+                part.load_state_dict(saved[name])
+            else:
+                part.copy_(saved[name])
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise _damaged(path, f"{name}: {str(error).splitlines()[0]}") from error
 
 
 def _check_shapes(module: nn.Module, saved: dict[str, Tensor], what: str) -> None:
     own = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    if not isinstance(saved, dict) or not all(isinstance(v, Tensor) for v in saved.values()):
+        raise _damaged(what, "it holds no tensors by name")
     other = {name: tuple(tensor.shape) for name, tensor in saved.items()}
     for name in [*own, *other]:
         if own.get(name) != other.get(name):

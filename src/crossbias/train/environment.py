@@ -4,11 +4,18 @@ import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Final
 
+import numpy as np
 import torch
+
+_DECIDE_BITS: Final = ("crossbias", "torch", "numpy", "platform", "instructions", "device")
+_MOST_THREADS: Final = 1024
 
 
 def environment(device: torch.device) -> dict[str, str]:
@@ -17,9 +24,50 @@ def environment(device: torch.device) -> dict[str, str]:
         "crossbias": package_version(),
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "numpy": np.__version__,
         "platform": f"{platform.system()} {platform.machine()}",
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "threads": str(torch.get_num_threads()),
         "device": _in_words(device),
     }
+
+
+def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """What differs between two environments that can change the last bits of a result.
+
+    The number of threads is not among it: ``same_threads`` restores it.
+
+    >>> differences({"torch": "2.6", "device": "cpu (1 threads)"},
+    ...             {"torch": "2.7", "device": "cpu (2 threads)"})
+    ['torch 2.6, now 2.7']
+    """
+    pairs = {name: (before.get(name), now.get(name)) for name in _DECIDE_BITS}
+    without_threads = {
+        name: tuple(str(text).partition(" (")[0] for text in pair) for name, pair in pairs.items()
+    }
+    return [
+        f"{name} {then}, now {today}"
+        for name, (then, today) in without_threads.items()
+        if then != today and pairs[name][0] is not None
+    ]
+
+
+@contextmanager
+def same_threads(recorded: Mapping[str, str]) -> Iterator[None]:
+    """Inside this, torch computes with as many threads as the environment of a run records.
+
+    Sums over threads are rounded otherwise, so that another number gives other bits.
+    """
+    number, before = recorded.get("threads", ""), torch.get_num_threads()
+    known = number.isdecimal() and 0 < int(number) <= _MOST_THREADS
+    if not known or int(number) == before:
+        yield
+        return
+    torch.set_num_threads(int(number))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def package_version() -> str:

@@ -1,6 +1,6 @@
 """One pass of a network over data in evaluation mode, and what it says about the network."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from crossbias.data.dataset import BiasedDataset
+from crossbias.data.dataset import BiasedDataset, check_finite
 from crossbias.data.loader import Loader
 from crossbias.data.matching import matched
 from crossbias.data.order import batches
@@ -72,10 +72,12 @@ def predict(
         alignment: Which values of the bias go along with which class in the training data. If left
             out, the split's own counts decide.
     """
+    check_finite(data)
     answers = [
         _logits(output, data).float().softmax(1).cpu()
         for _, output in evaluation_pass(network, batches_for(network, data))
     ]
+    _check_answers(answers, data)
     rows = _rows_to_show(data, alignment) if pictures and data.inputs.ndim == 4 else None
     return Predictions(
         index=data.index,
@@ -86,6 +88,18 @@ def predict(
         pictures=None if rows is None else data.pictures(rows),
         picture_rows=rows,
     )
+
+
+def _check_answers(answers: Sequence[Tensor], data: BiasedDataset) -> None:
+    """Refuse probabilities that are not finite, which no metric could use."""
+    rows = [(~part.isfinite()).any(1) for part in answers]
+    bad = torch.cat(rows) if rows else torch.zeros(0) > 0
+    if bool(bad.any()):
+        raise CrossbiasError(
+            f"the network's answer to sample {int(data.index[bad.nonzero()[0]])} of {data.name} "
+            f"{data.split} is not finite, and {int(bad.sum()):,} of {len(bad):,} are not; its "
+            f"weights are too large or not finite: train it again with a lower lr"
+        )
 
 
 def _logits(output: Any, data: BiasedDataset) -> Tensor:

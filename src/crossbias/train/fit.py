@@ -2,12 +2,13 @@
 
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from crossbias.data.dataset import BiasedDataset
+from crossbias.data.dataset import BiasedDataset, check_finite
 from crossbias.defaults import cached_backbone, is_own, is_pretrained, network_for, training_for
 from crossbias.errors import CrossbiasError
 from crossbias.formatting import setting, settings
@@ -15,17 +16,29 @@ from crossbias.networks import Network, Recipe, as_network
 from crossbias.networks.fresh import looks_trained
 from crossbias.parameters import validated
 from crossbias.progress import Progress, shown_progress
-from crossbias.runs.files import read_json
+from crossbias.runs.config_file import read_config
+from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
-from crossbias.runs.stored import TrainingLabels, save_labels
+from crossbias.runs.writer import LOCK_FILES
 from crossbias.train.config import TrainConfig
+from crossbias.train.environment import differences, same_threads
 from crossbias.train.evaluation import alignments_of
 from crossbias.train.header import header_of
 from crossbias.train.interrupts import Interrupts
 from crossbias.train.method import Method
-from crossbias.train.record import check_same_run, record_of, supervision_of
+from crossbias.train.record import (
+    check_same_run,
+    identity_of,
+    names_code,
+    record_of,
+    supervision_of,
+    with_resume,
+)
 from crossbias.train.result import Result
 from crossbias.train.trial import check_network
+
+if TYPE_CHECKING:
+    from crossbias.train.run import Run
 
 
 def fit(
@@ -108,26 +121,40 @@ def train_run(
         header = [*header_of(run, record), *remarks]
         run.folder = _open(folder, record, resume, run.devices.is_main)
         run.progress.header(header)
+        _note_differences(run, record)
+        trained = _trained(method, run, record, new=not resume)
+    written = run.folder if run.devices.is_main else None
+    health = tuple(run.health.values())
+    result = Result(trained, {}, written, record, alignments_of(train), health)
+    with result.stoppable():
+        result.keep_model(train)
+        if validation is not None:
+            result.evaluate(validation)
+    return result
+
+
+def _trained(method: Method, run: "Run", record: dict[str, Any], *, new: bool) -> Network:
+    """Train in the run's folder; let others have it if the training fails."""
+    kept = nullcontext() if run.folder is None else run.folder.released_on_error()
+    with kept, same_threads(record["environment"]):
         try:
-            trained = method.fit(run)
+            return method.fit(run)
         except Exception:
-            if run.devices.is_main and not resume:
+            if run.devices.is_main and new:
                 _forget_if_unused(run.folder)
             raise
         finally:
             run.progress.close()
-    path = run.folder.path if run.folder is not None and run.devices.is_main else None
-    if run.folder is not None and path is not None:
-        run.folder.save_model(trained.state_dict())
-        labels = TrainingLabels(
-            index=train.index, target=train.targets, attributes=train.attributes
-        )
-        save_labels(run.folder.labels, labels)
-    health = tuple(run.health.values())
-    result = Result(trained, {}, path, record, alignments_of(train), health)
-    if validation is not None:
-        result.evaluate(validation)
-    return result
+
+
+def _note_differences(run: "Run", record: dict[str, Any]) -> None:
+    """Say what about a resume can change the last bits of the result."""
+    for resume in record.get("resumes", [])[-1:]:
+        if found := differences(record["environment"], resume["environment"]):
+            run.progress.note(
+                f"the run was started with {'; '.join(found)}: its result may differ in the last "
+                f"bits from that of a run that was never stopped"
+            )
 
 
 def _completed(
@@ -173,6 +200,9 @@ def _check(
     _check_hyperparameters(method)
     if not len(train):
         raise CrossbiasError(f"{train.name} has no training samples")
+    for data in (train, validation):
+        if data is not None:
+            check_finite(data)
     if supervision_of(method, config) == "bias labels" and not train.has_bias_labels:
         name = type(method).__name__ if method.supervision == "bias labels" else config.sampling
         raise CrossbiasError(
@@ -213,14 +243,22 @@ def _open(
         return None
     path = Path(folder)
     if not resume:
-        return RunFolder.create(path, record) if is_main else RunFolder(path)
-    opened = RunFolder.reopen(path)
-    check_same_run(read_json(opened.config), record, path)
+        opened = RunFolder.create(path, record) if is_main else RunFolder(path)
+    else:
+        opened = RunFolder.reopen(path, write=is_main)
+        with opened.released_on_error():
+            saved = read_config(opened.config)
+            check_same_run(saved, record, path)
+            record |= with_resume(saved, record)
+            if is_main:
+                write_json(opened.config, record)
+    opened.identity = identity_of(record)
+    opened.names_code = names_code(record)
     return opened
 
 
 def _forget_if_unused(folder: RunFolder | None) -> None:
     """Remove the folder of a run that was refused before it did anything."""
-    unused = {"config.json", "health.json"}  # written before the first step
+    unused = {"config.json", "health.json", *LOCK_FILES}  # written before the first step
     if folder is not None and {entry.name for entry in folder.path.iterdir()} <= unused:
         shutil.rmtree(folder.path)

@@ -2,7 +2,11 @@
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
+
+from crossbias.errors import Interrupted
 
 
 class Interrupts:
@@ -27,3 +31,22 @@ class Interrupts:
         if self.requested is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.requested = signal.Signals(number).name
+
+
+@contextmanager
+def stops_at_once(remedy: str) -> Iterator[None]:
+    """Inside this, SIGINT and SIGTERM raise ``Interrupted`` at once; the error ends in a remedy."""
+
+    def stop(number: int, _: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        raise Interrupted(f"stopped on request ({name}) while judging the network; {remedy}")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -11,9 +11,15 @@ from crossbias.data.order import balanced_weights, batches, epoch_order
 from crossbias.errors import CrossbiasError, Diverged, Interrupted
 from crossbias.formatting import numbers_in_words
 from crossbias.networks.network import has_batch_norm
-from crossbias.runs.folder import resume_command
+from crossbias.runs.folder import RunFolder
 from crossbias.seeds import seed_global
-from crossbias.train.checkpoint import load_checkpoint, packed, restore, save_checkpoint
+from crossbias.train.checkpoint import (
+    absurd_weights,
+    load_checkpoint,
+    packed,
+    restore,
+    save_checkpoint,
+)
 from crossbias.train.data_symptoms import final_symptoms, validation_symptoms
 from crossbias.train.graph import GraphedStep
 from crossbias.train.meter import Meter, Pace
@@ -126,6 +132,7 @@ class Training:
 
     def _end_epoch(self) -> None:
         self._check_finite()
+        self._check_weights()
         losses = self.meter.means()  # waits for the device, so that the rate below is true
         rate = self.pace.rate
         losses |= self.method.end_epoch()
@@ -162,11 +169,29 @@ class Training:
         if not self.run.devices.any(bad is not None):
             return
         where, losses = bad or (self.step, {})
+        raise self._diverged(
+            f"loss not finite at step {where + 1} of epoch {self.epoch + 1}, stage {self.name!r} "
+            f"({numbers_in_words(losses)})"
+        )
+
+    def _check_weights(self) -> None:
+        """Refuse weights that no training can recover from, before they are kept.
+
+        The loss of the last update does not show them: it was computed before.
+        """
+        bad = absurd_weights(self.method.state())
+        if self.run.devices.any(bad is not None):
+            name, size = bad or ("another process", math.nan)
+            raise self._diverged(
+                f"weights of {name} reach {size:g} after epoch {self.epoch + 1}, stage "
+                f"{self.name!r}"
+            )
+
+    def _diverged(self, what: str) -> Diverged:
         folder = self.run.folder
         saved = folder is not None and folder.checkpoint.exists()
-        raise Diverged(
-            f"{self.method!r} diverged: loss not finite at step {where + 1} of epoch "
-            f"{self.epoch + 1}, stage {self.name!r} ({numbers_in_words(losses)}); "
+        return Diverged(
+            f"{self.method!r} diverged: {what}; "
             + (f"the last good checkpoint is {folder.checkpoint}" if folder and saved else
                "there is no checkpoint yet")
             + "; try a lower lr or gradient_clip"
@@ -184,23 +209,28 @@ class Training:
             self.best = {"value": value, "epoch": self.epoch, "network": copied}
 
     def _stop(self) -> None:
-        """Save in mid-epoch, unless the losses went bad, and leave."""
+        """Save in mid-epoch, unless losses or weights went bad, and leave."""
         self._check_finite()
+        self._check_weights()
         self._save()
         folder = self.run.folder
         raise Interrupted(
             f"stopped on request after step {self.step} of epoch {self.epoch + 1}, stage "
             f"{self.name!r}; "
-            + (f"saved; continue with: {resume_command(folder.path)}" if folder is not None else
+            + (f"saved; continue with: {folder.resume_command()}" if folder is not None else
                "nothing is saved, since the run has no folder")
         )  # fmt: skip
 
     def _save(self) -> None:
         if self.run.folder is None or not self.run.devices.is_main:
             return
+        stages = self.run.folder.hashes_of_stages()
+        stages.pop(f"{self.name}.state", None)  # of an earlier training, whose file was deleted
         content = {
             "method": repr(self.method),
             "data": self.run.data.hash,
+            "identity": self.run.folder.identity,
+            "stages": stages,
             "stage": self.name,
             "epoch": self.epoch,
             "step": self.step,
@@ -209,6 +239,7 @@ class Training:
             "best": self.best,
             "state": packed(self.method.state()),
         }
+        self.run.folder.check_writer()
         save_checkpoint(self.run.folder.checkpoint, content)
 
     def _resume(self) -> None:
@@ -217,6 +248,7 @@ class Training:
             return
         if folder.checkpoint.exists():
             saved = load_checkpoint(folder.checkpoint)
+            _check_before(saved, folder, at=self.name)
             if saved["stage"] == self.name:
                 self._restore(saved, str(folder.checkpoint))
         if self.run.devices.is_main:
@@ -228,6 +260,12 @@ class Training:
                 raise CrossbiasError(
                     f"{path} is of another {what}: {saved[what]} there, {own} here"
                 )
+        if not (0 <= saved["epoch"] <= self.epochs and 0 <= saved["step"] <= self.epoch_steps):
+            raise CrossbiasError(
+                f"{path} is damaged: it is of step {saved['step']} after epoch {saved['epoch']}, "
+                f"but the stage has {self.epochs} epochs of {self.epoch_steps} steps; delete it "
+                f"and resume, which trains this stage again from its start"
+            )
         restore(self.method.state(), saved["state"], path)
         self.epoch, self.step, self.best = saved["epoch"], saved["step"], saved["best"]
         if self.step:  # what an epoch prepares and no checkpoint holds is prepared again
@@ -248,6 +286,20 @@ class Training:
 
     def _seed(self, *purpose: str | int) -> int:
         return self.run.seed(self.epoch, *purpose)
+
+
+def _check_before(saved: dict[str, Any], folder: RunFolder, *, at: str) -> None:
+    """Refuse a checkpoint of another configuration, or after other stages than the folder has."""
+    if saved["identity"] != folder.identity:
+        raise folder.changed(f"{folder.checkpoint} was written")
+    there = folder.hashes_of_stages()
+    for name, known in saved["stages"].items():
+        # A stage before this one that is missing is about to be trained again.
+        if there.get(name, known if saved["stage"] != at else None) != known:
+            raise CrossbiasError(
+                f"{folder.checkpoint} was written after another stage {name!r} than the one in "
+                f"{folder.stages}; restore that, or delete the checkpoint and resume"
+            )
 
 
 def _value(validation: dict[str, float], rule: str) -> float:

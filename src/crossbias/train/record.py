@@ -1,5 +1,6 @@
 """What a run is: enough to judge it and to repeat it, and to refuse resuming another one."""
 
+import hashlib
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,8 +16,11 @@ from crossbias.networks.recipe import Recipe
 from crossbias.train.config import TrainConfig
 from crossbias.train.environment import command_line, environment, package_version, source_commit
 from crossbias.train.method import Method, Supervision, described
+from crossbias.trust import names_of_code
 from crossbias.verify.cells import Alignment
 
+_CIRCUMSTANCES = ("version", "command", "commit", "environment")
+_PARTS = ("method", "data", "network", "train")
 _MAY_DIFFER = {
     *("device", "processes", "workers", "resident_bytes", "cuda_graphs", "compile"),
     *("root", "hashes"),
@@ -68,7 +72,7 @@ def check_same_run(saved: dict[str, Any], own: dict[str, Any], path: Path) -> No
     for split, digest in own["data"]["hashes"].items():
         if saved["data"]["hashes"].get(split) != digest:
             raise CrossbiasError(f"the run in {path} was started with other {split} data")
-    for part in ("method", "data", "network", "train"):
+    for part in _PARTS:
         for name in sorted({*saved[part], *own[part]} - _MAY_DIFFER):
             before, now = saved[part].get(name), own[part].get(name)
             if before != now:
@@ -76,6 +80,29 @@ def check_same_run(saved: dict[str, Any], own: dict[str, Any], path: Path) -> No
                     f"the run in {path} was started with {part} {name} = {before!r}, not {now!r}; "
                     f"resume it as it was, or start another in a new folder"
                 )
+
+
+def with_resume(saved: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """What a resumed run records: what it was started with, and a list of how it went on."""
+    first = {name: saved.get(name) for name in _CIRCUMSTANCES}
+    again = {name: own[name] for name in _CIRCUMSTANCES}
+    return first | {"resumes": [*saved.get("resumes", []), again]}
+
+
+def names_code(record: dict[str, Any]) -> bool:
+    """Whether a run names code that needs the user's trust."""
+    return any(names_of_code(part, record[part]) for part in ("method", "data", "network"))
+
+
+def identity_of(record: dict[str, Any]) -> str:
+    """Hash of what a run must keep from its start to its end: what ``check_same_run`` compares."""
+    kept = {
+        part: {name: value for name, value in record[part].items() if name not in _MAY_DIFFER}
+        for part in _PARTS
+    }
+    hashes = {split: record["data"]["hashes"].get(split) for split in ("train", "validation")}
+    text = json.dumps([kept, hashes], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _facts(train: BiasedDataset) -> dict[str, Any]:

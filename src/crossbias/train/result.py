@@ -1,6 +1,7 @@
 """Result: a trained network, and how good it is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -14,9 +15,11 @@ from crossbias.networks.network import Network
 from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.health import Symptom
-from crossbias.runs.stored import save_predictions, save_views
+from crossbias.runs.stored import TrainingLabels, save_labels, save_predictions, save_views
+from crossbias.train.environment import same_threads
 from crossbias.train.evaluation import metrics_of, predict
 from crossbias.train.explanations import views_of
+from crossbias.train.interrupts import stops_at_once
 from crossbias.train.record import as_in_training, normalization_of
 from crossbias.verify import Metrics, Predictions, judged_split
 from crossbias.verify.cells import Alignment
@@ -29,7 +32,7 @@ class Result:
     Args:
         network: The trained network, in evaluation mode, on the device it was trained on.
         metrics: Metrics by split; ``fit`` fills in ``validation``, ``evaluate`` the rest.
-        folder: The run folder, if there is one; of several processes only one writes it.
+        writing: The run folder, if there is one; of several processes only one writes it.
         config: What the run folder's ``config.json`` holds.
         alignments: For every attribute, which of its values went along with which class in the
             training data.
@@ -38,7 +41,7 @@ class Result:
 
     network: Network
     metrics: dict[str, Metrics]
-    folder: Path | None
+    writing: RunFolder | None
     config: dict[str, Any]
     alignments: Mapping[str, Alignment]
     health: tuple[Symptom, ...] = ()
@@ -50,6 +53,11 @@ class Result:
 
     def __post_init__(self) -> None:
         self.network.normalization = normalization_of(self.config["data"])
+
+    @property
+    def folder(self) -> Path | None:
+        """The run folder, if there is one."""
+        return None if self.writing is None else self.writing.path
 
     @property
     def alignment(self) -> Tensor:
@@ -75,13 +83,23 @@ class Result:
             self._predictions[data.split] = answers
             self.metrics[data.split] = metrics_of(answers, data, tables=self.alignments)
             self.config["data"]["hashes"][data.split] = data.hash
-        if self.folder is not None:
-            folder = RunFolder(self.folder)
-            self._keep_views(folder, splits)
-            save_predictions(folder.predictions, self._predictions)
-            write_json(folder.metrics, {name: m.to_json() for name, m in self.metrics.items()})
-            write_json(folder.config, self.config)
+        if self.writing is not None:
+            self._keep(self.writing, splits)
         return {data.split: self.metrics[data.split] for data in splits}
+
+    def _keep(self, folder: RunFolder, splits: Sequence[BiasedDataset]) -> None:
+        """Write the answers; a run that was finished is so again when its files are written."""
+        finished = folder.writer is None
+        if finished:
+            folder.acquire()
+            folder.done.unlink(missing_ok=True)
+        folder.check_writer()
+        self._keep_views(folder, splits)
+        save_predictions(folder.predictions, self._predictions)
+        write_json(folder.metrics, {name: m.to_json() for name, m in self.metrics.items()})
+        write_json(folder.config, self.config)
+        if finished:
+            folder.finish()
 
     def _keep_views(self, folder: RunFolder, splits: Sequence[BiasedDataset]) -> None:
         """Look into the network on the split it is judged by, while it and the data are here."""
@@ -97,5 +115,27 @@ class Result:
 
     def finish(self) -> None:
         """Mark the run folder as finished. ``evaluate`` can still add its answers afterwards."""
-        if self.folder is not None:
-            RunFolder(self.folder).finish()
+        if self.writing is not None:
+            self.writing.finish()
+
+    def keep_model(self, train: BiasedDataset) -> None:
+        """Write the trained weights, and what is known about the training samples."""
+        if self.writing is None:
+            return
+        self.writing.save_model(self.network.state_dict())
+        labels = TrainingLabels(
+            index=train.index, target=train.targets, attributes=train.attributes
+        )
+        save_labels(self.writing.labels, labels)
+
+    @contextmanager
+    def stoppable(self) -> Iterator[None]:
+        """Inside this, a stop ends the judging of a trained network, and says how to continue."""
+        folder, threads = self.writing, same_threads(self.config["environment"])
+        if folder is None:
+            with stops_at_once("nothing is saved, since the run has no folder"), threads:
+                yield
+            return
+        remedy = f"the training is saved; continue with: {folder.resume_command()}"
+        with folder.released_on_error(), stops_at_once(remedy), threads:
+            yield

@@ -14,7 +14,7 @@ from crossbias.data.augment.augment import Augmentation, augmentation
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches
-from crossbias.errors import Interrupted
+from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.networks.fresh import looks_trained, redraw
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import Recipe
@@ -37,6 +37,7 @@ from crossbias.types import Batch, Output
 from crossbias.verify import Metrics, count
 
 _Module = TypeVar("_Module", bound=nn.Module)
+_Kind = TypeVar("_Kind")
 
 _AGREE_STEPS = 16  # how often several processes ask each other whether to stop
 
@@ -265,8 +266,7 @@ class Run:
             if self.folder is not None and self.devices.is_main:
                 self.folder.save_stage(name, value)
             self.devices.barrier()
-        assert isinstance(value, Tensor)
-        return value
+        return _as_kind(value, Tensor, name)
 
     def keep(self, name: str, value: Any) -> None:
         """Write a JSON file beside the stages, for people and other programs to read."""
@@ -430,7 +430,7 @@ class Run:
         cut = batches(torch.arange(len(data)), size * self.devices.world)
         for batch in self.loader(data).batches(cut):
             if self.devices.world == 1 and self.interrupts.requested:
-                raise Interrupted("stopped on request between two trainings")
+                raise Interrupted(f"stopped on request between two trainings; {self._remedy()}")
             yield batch
 
     def _outputs(self, network: Network, data: BiasedDataset) -> Iterator[tuple[Batch, Output]]:
@@ -460,6 +460,12 @@ class Run:
             redraw(copied)
         return copied
 
+    def _remedy(self) -> str:
+        """How to go on after a stop."""
+        if self.folder is None:
+            return "nothing is saved, since the run has no folder"
+        return f"what is finished is saved; continue with: {self.folder.resume_command()}"
+
     def _clip(self, optimizer: Optimizer) -> None:
         """Limit the gradient's norm by the configuration that the network was built with."""
         config = next(config for built, config in self.optimizers if built is optimizer)
@@ -471,5 +477,14 @@ class Run:
         """The saved state of a training that was finished before an interruption."""
         assert self.folder is not None
         saved = self.folder.load_stage(f"{stage}.state")
-        assert saved is None or isinstance(saved, dict)
-        return saved
+        return None if saved is None else _as_kind(saved, dict, f"{stage}.state")
+
+
+def _as_kind(value: Any, kind: type[_Kind], stage: str) -> _Kind:
+    """What a stage kept, if it is what such a stage keeps."""
+    if not isinstance(value, kind):
+        raise CrossbiasError(
+            f"the stage {stage!r} holds a {type(value).__name__}, not a {kind.__name__}; delete "
+            f"its file and resume"
+        )
+    return value

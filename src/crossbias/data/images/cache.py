@@ -12,6 +12,7 @@ from torch import Tensor
 
 from crossbias.data.images.cache_entry import CacheEntry, DecodedRow, KnownRows
 from crossbias.data.images.encoded_images import EncodedImage, UnusableImages, unreadable
+from crossbias.data.images.private_folder import check_private, make_private
 from crossbias.data.memory_maps import CACHE_VARIABLE, cache_folder
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
@@ -39,9 +40,14 @@ def cached(
     if not items:
         raise CrossbiasError("there are no images to read; name at least one")
     entry = CacheEntry.of(cache_folder(cache) / kind, [item.identity for item in items], shape)
+    kind_folder = entry.folder.parent
+    check_private(kind_folder)
+    check_private(entry.folder)
     digest = entry.digest()
     if digest is None:
         try:
+            make_private(kind_folder)
+            make_private(entry.folder)
             with _locked(entry.folder, progress):
                 # Another process may have finished the array while this one waited.
                 digest = entry.digest() or _build(entry, items, decode, progress)
@@ -58,7 +64,6 @@ def _locked(folder: Path, progress: Progress) -> Iterator[None]:
     """Hold the lock of a folder; the system releases it however the process ends."""
     from filelock import FileLock, Timeout
 
-    folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / "lock")
     try:
         lock.acquire(timeout=0)

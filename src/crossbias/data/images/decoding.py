@@ -20,6 +20,9 @@ from crossbias.progress import Progress
 FORMATS: Final = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 """Formats that are read where Pillow supports them. EPS is not: Pillow runs a program for it."""
 
+LONGEST_SIDE: Final = 2**16 - 1
+"""The longest side of an image in pixels, that of JPEG."""
+
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
 CIFAR_MEAN: Final = (0.4914, 0.4822, 0.4465)
@@ -89,6 +92,7 @@ def decode(file: BinaryIO, fit: Fit) -> bytes:
     """The pixels of an image file, (channels, size, size); errors start after the file's name."""
     try:
         with open_image(file) as image:
+            _check_middle(image.size, fit)
             pixels = np.asarray(_fitted(_in_colors(ImageOps.exif_transpose(image), fit), fit))
     except UnidentifiedImageError:
         raise CrossbiasError(f"is not an image ({', '.join(_formats())})") from None
@@ -128,12 +132,29 @@ def _formats() -> list[str]:
 
 
 def _check_pixels(width: int, height: int) -> None:
-    """Refuse images above Pillow's limit; Pillow itself only warns up to twice the limit."""
+    """Refuse images above Pillow's limit, which only warns up to twice the limit, or of one line.
+
+    This looks at the header of a file, before memory is used for its pixels.
+    """
     limit = Image.MAX_IMAGE_PIXELS
+    if max(width, height) > LONGEST_SIDE:
+        raise CrossbiasError(
+            f"is too large ({width} x {height} pixels, the longest side may be {LONGEST_SIDE})"
+        )
     if limit is not None and width * height > limit:
         raise CrossbiasError(
             f"is too large ({width} x {height} pixels, the limit is {limit} "
             f"as protection from decompression bombs)"
+        )
+
+
+def _check_middle(size: tuple[int, int], fit: Fit) -> None:
+    """Refuse long thin images, which become many pixels before their middle is cut out."""
+    limit, (short, long) = Image.MAX_IMAGE_PIXELS, sorted(size)
+    if fit.how == "crop" and limit is not None and fit.size**2 * long > limit * short:
+        raise CrossbiasError(
+            f"is too large (the middle of {size[0]} x {size[1]} pixels at a short side of "
+            f"{fit.size} needs more than {limit} pixels)"
         )
 
 
@@ -161,7 +182,6 @@ def _fitted(image: Image.Image, fit: Fit) -> Image.Image:
     short = min(image.size)
     # Like torchvision: the long side is rounded down, the middle to the even number.
     width, height = (int(size * side / short) for side in image.size)
-    _check_pixels(width, height)
     left, top = round((width - size) / 2), round((height - size) / 2)
     resized = image.resize((width, height), Image.Resampling.BILINEAR)
     return resized.crop((left, top, left + size, top + size))
