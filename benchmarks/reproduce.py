@@ -42,7 +42,17 @@ def _reproduce(name: str, options: argparse.Namespace) -> str:
         begun = ["--resume"] if (folder / "config.json").exists() else []
         program = "import sys; sys.argv[0] = 'crossbias'; from crossbias.cli import main; main()"
         done = subprocess.run(
-            [sys.executable, "-c", program, *arguments, *begun, "--out", str(folder), "--quiet"],
+            [
+                sys.executable,
+                "-c",
+                program,
+                *arguments,
+                *begun,
+                "--out",
+                str(folder),
+                "--quiet",
+                "--trust",
+            ],
             capture_output=True,
             text=True,
             check=False,
