@@ -27,7 +27,7 @@ OF_2023 = tuple(
 
 
 def read(name: str) -> tuple[Experiment, TrainConfig]:
-    experiment = Experiment.from_toml(RECIPES / f"{name}.toml")
+    experiment = Experiment.from_toml(RECIPES / f"{name}.toml", trust=True)
     return experiment, TrainConfig.from_dict(experiment.train)
 
 

@@ -139,7 +139,7 @@ def test_missing_files_and_other_formats_are_refused(tmp_path: Path) -> None:
         np.save(file, np.zeros(3))
     with pytest.raises(CrossbiasError, match="is damaged"):
         load_predictions(path)
-    np.savez(path, **{"test/target": np.zeros(2)})
+    np.savez(path, **{"test/target": np.zeros(2, np.int64)})
     with pytest.raises(CrossbiasError, match="index"):
         load_predictions(path)
 
