@@ -47,8 +47,9 @@ def main() -> None:
 
 
 def measured(train: BiasedDataset, test: BiasedDataset) -> dict[str, list[float]]:
-    """Accuracies in percent: plain training, IE with and without even share, PGD in each way."""
-    ways: dict[str, Any] = {"plain": ERM(), "IE": IE(), "IE, no even share": IE(uniform=0.0)}
+    """Accuracies in percent: plain training, IE without and with even share, PGD in each way."""
+    ways: dict[str, Any] = {"plain": ERM()}
+    ways |= {"IE": IE(uniform=0.0), "IE, half shared evenly": IE(uniform=0.5)}
     for (name, draws), length in product(DRAWS.items(), LENGTHS):
         ways[f"PGD {name}, {length} epochs"] = PGD(biased_epochs=length, **draws)
     found = {}
