@@ -54,7 +54,7 @@ def test_a_run_is_audited_with_its_data(crossbias):
     [
         (["--data", "glyph"], "did you mean 'glyphs'"),
         ([], "no data set is named; pass --data"),
-        (["--run", "nothing"], "nothing/config.json does not exist"),
+        (["--run", "nothing"], "nothing is not a run folder: it has no config.json"),
         (["--run", "r", "--data", "glyphs"], "--run already names the data"),
         (["--data", "glyphs", "--split", "tset"], "has no split 'tset' (did you mean 'test'"),
         (["--data", "glyphs", "--set", "data.rho"], "written NAME=VALUE, got 'data.rho'"),

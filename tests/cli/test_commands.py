@@ -183,7 +183,7 @@ MISTAKES = {
     "no method": (["--set", "alpha=1"], "no method is named; pass --method"),
     "no bias labels": (["--method", "end", "--bias", "none"], "bias of data set 'glyphs' must be"),
     "augmentation": (["--method", "erm", "--set", "train.augment=filp"], "did you mean 'flip'"),
-    "resume of nothing": (["--resume"], "does not exist"),
+    "resume of nothing": (["--resume"], "run is not a run folder: it has no config.json"),
     "no such file": (["--config", "none.toml"], "cannot read none.toml"),
 }
 
@@ -238,7 +238,7 @@ def test_a_finished_run_is_never_written_over(crossbias):
 def test_evaluating_a_folder_that_is_no_run_says_so(crossbias):
     code, _, err = crossbias("evaluate", "nothing")
     assert code == 2
-    assert "nothing/config.json does not exist" in err
+    assert "nothing is not a run folder: it has no config.json" in err
 
 
 def test_the_demo_can_be_interrupted_continued_and_repeated(crossbias, monkeypatch):

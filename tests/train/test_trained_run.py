@@ -192,7 +192,7 @@ def test_a_network_made_in_python_is_passed_again(network: Network, tmp_path: Pa
 
 
 def test_an_unfinished_or_foreign_folder_is_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(CrossbiasError, match=r"config.json does not exist"):
+    with pytest.raises(CrossbiasError, match=r"is not a run folder: it has no config.json"):
         load_run(tmp_path / "nothing")
     copy = shutil.copytree(folder, tmp_path / "copy")
     config = json.loads((copy / "config.json").read_text())

@@ -17,6 +17,7 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises:
         CrossbiasError: The file does not exist, or is not what a run writes.
     """
+    check_is_run(path)
     config = read_json(path)
     for name, check in _PARTS.items():
         value = config
@@ -35,6 +36,15 @@ def read_config(path: Path) -> dict[str, Any]:
             "for each",
         )
     return dict(config)
+
+
+def check_is_run(path: Path) -> None:
+    """Refuse a folder that has no ``config.json``."""
+    if not path.exists():
+        raise CrossbiasError(
+            f"{path.parent} is not a run folder: it has no config.json; name a folder that "
+            f"`crossbias train --out FOLDER` wrote"
+        )
 
 
 def _damaged(path: Path, what: str) -> CrossbiasError:

@@ -10,7 +10,7 @@ from torch import Tensor
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import unknown
 from crossbias.runs.agreement import agree, lie_within
-from crossbias.runs.config_file import read_config
+from crossbias.runs.config_file import check_is_run, read_config
 from crossbias.runs.files import load_torch, read_json
 from crossbias.runs.folder import RunFolder, as_record, check_finished
 from crossbias.runs.health import Symptom, load_health
@@ -177,11 +177,7 @@ def read_run(folder: Path | str) -> FinishedRun:
     """
     folder = Path(folder)
     files = RunFolder(folder)
-    if not files.config.is_file():
-        raise CrossbiasError(
-            f"{folder} is not a run folder: it has no config.json; "
-            f"name folders that `crossbias train --out FOLDER` wrote"
-        )
+    check_is_run(files.config)
     check_finished(folder)
     files.check(
         *(files.config, files.log, files.metrics, files.predictions),
