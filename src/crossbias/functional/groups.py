@@ -41,4 +41,5 @@ def exponentiated_gradient(log_weights: Tensor, losses: Tensor, *, step_size: fl
     >>> exponentiated_gradient(even, torch.tensor([3.0, 0.0]).log1p(), step_size=1.0).exp()
     tensor([0.8000, 0.2000])
     """
-    return torch.log_softmax(at_least_float32(log_weights + step_size * losses), 0)
+    raised = at_least_float32(log_weights) + step_size * at_least_float32(losses)
+    return torch.log_softmax(raised, 0)
