@@ -34,7 +34,7 @@ OTHER_VALUES = {
 }
 TOGETHER = {
     "members": {"ensemble": True, "ensemble_length": 10, "confidence": 0.3},
-    "ensemble_length": {"ensemble": True, "confidence": 0.3},
+    "ensemble_length": {"ensemble": True, "members": 1, "confidence": 0.3},
     "confidence": {"ensemble": True, "ensemble_length": 10},
 }
 
@@ -201,7 +201,7 @@ def test_inside_another_method_it_is_rebuilt_from_the_folder(data, tmp_path):
     assert torch.equal(crossbias.load_run(folder).network(images).logits, trained(images).logits)
 
 
-@pytest.mark.parametrize("ensemble", [False, True])
+@pytest.mark.parametrize("ensemble", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_more_conflicting_images_are_right_than_with_plain_training(seed, ensemble):
     options = {"seed": seed, "contrast": 40}
