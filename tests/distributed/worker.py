@@ -16,7 +16,7 @@ from torch import nn
 
 import crossbias
 from crossbias import Network, TrainConfig
-from crossbias.methods import ERM, LNL, METHODS, EnD, Method, ReBias
+from crossbias.methods import ERM, LNL, METHODS, EnD, GroupDRO, Method, ReBias
 from crossbias.methods.scores import gradient_acceptance
 from crossbias.networks import Recipe
 from crossbias.runs.folder import RunFolder
@@ -84,10 +84,11 @@ def probe_late_stage(run: Run) -> int:
 PAIRWISE = {
     "end, released": EnD(alpha=1.0, beta=1.0),
     "end, paper": EnD(alpha=1.0, beta=1.0, variant="paper"),
+    "group-dro, whole batch": GroupDRO(step_size=1.0, adjustment=2.0),
     "rebias, g first": ReBias(biased="mlp"),
     "rebias, f first": ReBias(biased="mlp", order="f-then-g", position="logits"),
 }
-"""Methods whose losses compare samples of a batch with each other."""
+"""Methods whose losses compare samples of a batch, or average over a part of it."""
 
 
 def pairwise_step(method: Method, processes: int) -> dict[str, torch.Tensor]:

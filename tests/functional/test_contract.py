@@ -77,6 +77,11 @@ CASES: dict[str, tuple[Callable[..., Tensor | Tensors], Tensors]] = {
     ),
     "noise_threshold": (functional.noise_threshold, (draw(8).abs(), draw(8, seed=1).abs())),
     "median_bandwidth": (functional.median_bandwidth, (draw(8, 5),)),
+    "group_means": (partial(functional.group_means, num_groups=4), (draw(8), LABELS)),
+    "exponentiated_gradient": (
+        partial(functional.exponentiated_gradient, step_size=0.3),
+        (draw(4).log_softmax(0), draw(4, seed=1)),
+    ),
 }
 every_function = pytest.mark.parametrize(("function", "inputs"), CASES.values(), ids=CASES.keys())
 

@@ -16,6 +16,7 @@ from crossbias.functional.difficulty import (
     relative_difficulty,
 )
 from crossbias.functional.gradients import gradient_reversal, head_gradient_norm, vmf_log_density
+from crossbias.functional.groups import exponentiated_gradient, group_means
 from crossbias.functional.kernels import hsic, median_bandwidth
 from crossbias.functional.objectives import (
     bias_cross_entropy,
@@ -53,8 +54,10 @@ __all__ = [
     "divided_by_class",
     "draw_partners",
     "end_terms",
+    "exponentiated_gradient",
     "generalized_cross_entropy",
     "gradient_reversal",
+    "group_means",
     "guidance_distance",
     "has_entangling_pairs",
     "head_gradient_norm",

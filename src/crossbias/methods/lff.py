@@ -58,12 +58,15 @@ class LfF(Method):
     def fit(self, run: "Run") -> Network:
         """The ensemble if there is one, the training, and a look at f_b."""
         division = self._division(run) if self.ensemble else None
-        training = FailureTraining(options=self, division=division)
+        training = self._training(division)
         network = run.train(training)
         accuracy = training_accuracy(run, training.biased_network)
         for symptom in biased_network_symptoms(accuracy, run.data, length="train.epochs"):
             run.warn(*symptom)
         return network
+
+    def _training(self, division: Division | None) -> "FailureTraining":
+        return FailureTraining(options=self, division=division)
 
     def _division(self, run: "Run") -> Division:
         return ensemble_division(
@@ -93,9 +96,7 @@ class FailureTraining(Method):
         """Build f_d and f_b, and the tables of their losses."""
         super().setup(run)
         self.biased_network, self.biased_optimizer = run.build()
-        self.biased_losses = LossTable(run, weight=self.options.alpha_loss)
-        self.losses = LossTable(run, weight=self.options.alpha_loss)
-        self.aligned = self.division and self.division.aligned.float().to(run.device)
+        self._make_tables(run)
 
     def step(self, batch: Batch) -> Losses:
         """One update of each network; the weights know the losses of this batch."""
@@ -121,6 +122,11 @@ class FailureTraining(Method):
             "biased_losses": self.biased_losses.values,
             "losses": self.losses.values,
         }
+
+    def _make_tables(self, run: "Run") -> None:
+        self.biased_losses = LossTable(run, weight=self.options.alpha_loss)
+        self.losses = LossTable(run, weight=self.options.alpha_loss)
+        self.aligned = self.division and self.division.aligned.float().to(run.device)
 
     def _difficulty(self, batch: Batch, each: Tensor, biased_each: Tensor) -> Tensor:
         """w(x), without gradient."""

@@ -1,6 +1,5 @@
 """PGD: resample the training set by per-sample gradients of a biased network."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -9,11 +8,11 @@ import torch
 from torch import Tensor
 
 from crossbias.methods.erm import ERM, BiasedERM, WeightedERM
+from crossbias.methods.first_training import first_length
 from crossbias.methods.scores import SIMPLE_SCORES, gradient_acceptance
 from crossbias.methods.symptoms import biased_network_symptoms, draw_symptoms, training_accuracy
 from crossbias.networks.network import Network
 from crossbias.parameters import Count, Fraction, NonNegative, PositiveFraction
-from crossbias.train.config import TrainConfig
 from crossbias.train.method import Method
 
 if TYPE_CHECKING:
@@ -22,11 +21,7 @@ if TYPE_CHECKING:
 # The biased training is this part of the final one by default. Measured on planted and natural
 # shortcuts in docs/studies/pgd.md: shorter finds fewer of the conflicting samples, longer neglects
 # or memorizes.
-_PART = 4
-
-# On small data a quarter is a few dozen updates, in which a network of usual depth learns no
-# shortcut: tables/shortcuts.toml has sets whose whole training is 240 updates.
-_LEAST_STEPS = 200
+_PART = 1 / 4
 
 
 @dataclass(kw_only=True)
@@ -81,7 +76,9 @@ class PGD(Method):
 
     def fit(self, run: "Run") -> Network:
         """Biased network, scores, final network."""
-        epochs, steps = self._biased_length(run.config, run.steps)
+        epochs, steps = self.biased_epochs, None
+        if epochs is None:
+            epochs, steps = first_length(run.config, run.steps, part=_PART)
         biased = run.train(BiasedERM(q=self.q), name="biased", epochs=epochs, steps=steps)
         scores = run.stage("scores", lambda: self._examined_scores(run, biased))
         weights = run.stage("draws", lambda: self._weights(run, scores))
@@ -90,15 +87,6 @@ class PGD(Method):
             mean = weights[run.data.index].mean()
             return run.train(WeightedERM(weights=weights / mean), network=start)
         return run.train(ERM(), weights=weights, network=start)
-
-    def _biased_length(self, config: TrainConfig, total: int) -> tuple[int | None, int | None]:
-        """The length of the biased training, in epochs or in steps; ``total`` steps are all."""
-        if self.biased_epochs is not None:
-            return self.biased_epochs, None
-        part = max(1 / _PART, min(1.0, _LEAST_STEPS / total))
-        if config.steps is not None:
-            return None, math.ceil(config.steps * part)
-        return math.ceil(config.epochs * part), None
 
     def _weights(self, run: "Run", scores: Tensor) -> Tensor:
         """How often each row is drawn, in proportion, (full_size,)."""
