@@ -21,6 +21,8 @@ from crossbias.functional.objectives import (
     bias_cross_entropy,
     confusion,
     generalized_cross_entropy,
+    learned_mixin_terms,
+    masked_cross_entropy,
     negative_conditional_entropy,
 )
 from crossbias.functional.partners import draw_partners, refilled
@@ -60,7 +62,9 @@ __all__ = [
     "head_gradient_norm",
     "hsic",
     "intrinsic_weight",
+    "learned_mixin_terms",
     "magnitude_score",
+    "masked_cross_entropy",
     "median_bandwidth",
     "moving_average",
     "negative_conditional_entropy",
