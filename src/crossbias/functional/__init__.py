@@ -28,6 +28,7 @@ from crossbias.functional.objectives import (
 from crossbias.functional.partners import draw_partners, refilled
 from crossbias.functional.precision import at_least_float32, no_autocast, unit_rows
 from crossbias.functional.regularizers import EnDVariant, end_terms, has_entangling_pairs
+from crossbias.functional.representation_bias import Keep, kept_by_weight, representation_bias
 from crossbias.functional.resampling import (
     acceptance,
     clean_samples,
@@ -42,6 +43,7 @@ __all__ = [
     "LEVELS",
     "NOT_SEEN",
     "EnDVariant",
+    "Keep",
     "acceptance",
     "at_least_float32",
     "bias_cross_entropy",
@@ -62,6 +64,7 @@ __all__ = [
     "head_gradient_norm",
     "hsic",
     "intrinsic_weight",
+    "kept_by_weight",
     "learned_mixin_terms",
     "magnitude_score",
     "masked_cross_entropy",
@@ -73,6 +76,7 @@ __all__ = [
     "pooled_guidance",
     "refilled",
     "relative_difficulty",
+    "representation_bias",
     "sparse_logistic_regression",
     "unit_rows",
     "vmf_log_density",
