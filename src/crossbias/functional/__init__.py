@@ -17,6 +17,7 @@ from crossbias.functional.difficulty import (
 )
 from crossbias.functional.gradients import gradient_reversal, head_gradient_norm, vmf_log_density
 from crossbias.functional.kernels import hsic, median_bandwidth
+from crossbias.functional.linear_filter import predictability, ridge_classifiers
 from crossbias.functional.objectives import (
     bias_cross_entropy,
     confusion,
@@ -28,7 +29,6 @@ from crossbias.functional.objectives import (
 from crossbias.functional.partners import draw_partners, refilled
 from crossbias.functional.precision import at_least_float32, no_autocast, unit_rows
 from crossbias.functional.regularizers import EnDVariant, end_terms, has_entangling_pairs
-from crossbias.functional.representation_bias import Keep, kept_by_weight, representation_bias
 from crossbias.functional.resampling import (
     acceptance,
     clean_samples,
@@ -37,6 +37,7 @@ from crossbias.functional.resampling import (
     noise_threshold,
 )
 from crossbias.functional.sparse_regression import sparse_logistic_regression
+from crossbias.functional.weighted_bias import Keep, kept_by_weight, representation_bias
 
 __all__ = [
     "IGNORED",
@@ -74,9 +75,11 @@ __all__ = [
     "no_autocast",
     "noise_threshold",
     "pooled_guidance",
+    "predictability",
     "refilled",
     "relative_difficulty",
     "representation_bias",
+    "ridge_classifiers",
     "sparse_logistic_regression",
     "unit_rows",
     "vmf_log_density",

@@ -68,7 +68,7 @@ class REPAIR(Method):
 
     @property
     def supervision(self) -> Supervision:  # type: ignore[override]  # depends on a keyword here
-        """Nothing, but to give features that show the bias one must know its kind."""
+        """Nothing; features from a file are chosen because they show the bias."""
         return "kind of bias" if self.features else "none"
 
     def fit(self, run: "Run") -> Network:
