@@ -16,7 +16,7 @@ from torch import nn
 
 import crossbias
 from crossbias import Network, TrainConfig
-from crossbias.methods import ERM, LNL, METHODS, EnD, Method, ReBias
+from crossbias.methods import ERM, HEX, LNL, METHODS, EnD, Method, ReBias
 from crossbias.methods.scores import gradient_acceptance
 from crossbias.networks import Recipe
 from crossbias.runs.folder import RunFolder
@@ -86,6 +86,7 @@ PAIRWISE = {
     "end, paper": EnD(alpha=1.0, beta=1.0, variant="paper"),
     "rebias, g first": ReBias(biased="mlp"),
     "rebias, f first": ReBias(biased="mlp", order="f-then-g", position="logits"),
+    "hex": HEX(),
 }
 """Methods whose losses compare samples of a batch with each other."""
 

@@ -37,6 +37,13 @@ from crossbias.functional.resampling import (
     noise_threshold,
 )
 from crossbias.functional.sparse_regression import sparse_logistic_regression
+from crossbias.functional.texture import (
+    column_norms,
+    cooccurrence,
+    gray_levels,
+    neighbor_difference,
+    without_texture,
+)
 from crossbias.functional.weighted_bias import Keep, kept_by_weight, representation_bias
 
 __all__ = [
@@ -53,13 +60,16 @@ __all__ = [
     "class_maximum",
     "clean_samples",
     "color_levels",
+    "column_norms",
     "confusion",
+    "cooccurrence",
     "direction_score",
     "divided_by_class",
     "draw_partners",
     "end_terms",
     "generalized_cross_entropy",
     "gradient_reversal",
+    "gray_levels",
     "guidance_distance",
     "has_entangling_pairs",
     "head_gradient_norm",
@@ -72,6 +82,7 @@ __all__ = [
     "median_bandwidth",
     "moving_average",
     "negative_conditional_entropy",
+    "neighbor_difference",
     "no_autocast",
     "noise_threshold",
     "pooled_guidance",
@@ -83,4 +94,5 @@ __all__ = [
     "sparse_logistic_regression",
     "unit_rows",
     "vmf_log_density",
+    "without_texture",
 ]

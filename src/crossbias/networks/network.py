@@ -71,7 +71,7 @@ class Network(nn.Module):
     def forward(self, inputs: Tensor) -> Output:
         """Logits, features and maps of a batch."""
         found, tapped = self._body_and_tapped(inputs)
-        maps, features = _pooled(found)
+        maps, features = pooled(found)
         if features.ndim != 2 or features.shape[1] != self.num_features:
             raise CrossbiasError(
                 f"the body gives features of shape {tuple(features.shape)}, but the head takes "
@@ -89,7 +89,7 @@ class Network(nn.Module):
         Without a tapped layer what the body gives: its maps, or its features where it has none.
         """
         if not self.tapped_layer:
-            maps, features = _pooled(self.body(inputs))
+            maps, features = pooled(self.body(inputs))
             return features if maps is None else maps
 
         def stop(_layer: nn.Module, _inputs: Any, output: Any) -> None:
@@ -165,7 +165,8 @@ def buffers_kept(*networks: nn.Module) -> Iterator[None]:
             buffer.copy_(before)
 
 
-def _pooled(found: Tensor | tuple[Tensor | None, Tensor]) -> tuple[Tensor | None, Tensor]:
+def pooled(found: Tensor | tuple[Tensor | None, Tensor]) -> tuple[Tensor | None, Tensor]:
+    """Maps, if there are any, and features, from what a body gives."""
     if isinstance(found, tuple):
         return found
     if found.ndim == 2:
