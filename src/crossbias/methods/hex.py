@@ -14,7 +14,6 @@ from crossbias.methods.symptoms import has_learned, training_accuracy
 from crossbias.networks.network import Network
 from crossbias.networks.texture_summary import NormalizedBody, TextureSummary
 from crossbias.parameters import Count, WholeNumber
-from crossbias.train.devices import unwrapped
 from crossbias.train.method import Method
 from crossbias.types import Batch, Losses
 
@@ -125,11 +124,10 @@ class HEX(Method):
 
     def _logits(self, features: Tensor, texture: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """F_A, F_G and F_P from the features of the whole batch."""
-        network = unwrapped(self.network)
-        head, norms = network.head, column_norms(features)
-        assert isinstance(network.body, NormalizedBody)
-        network.body.track(norms)
+        head, body, norms = self.network.head, self.network.body, column_norms(features)
+        assert isinstance(body, NormalizedBody)
+        body.track(norms)
         answer = F.linear(features / norms, head.weight, head.bias)
-        added = F.linear(texture / column_norms(texture), unwrapped(self.texture).head.weight)
+        added = F.linear(texture / column_norms(texture), self.texture.head.weight)
         of_texture = added if head.bias is None else added + head.bias
         return answer + added, of_texture, answer
