@@ -159,7 +159,8 @@ class WeightGame(Method):
         weights = self.scores.sigmoid()
         loss = (weights[batch.index] / weights[self.rows].mean() * each).mean()
         self.run.minimize(loss, self.optimizer)
-        return {"loss": loss, "bias": self._step_weights(batch, each.detach())}
+        bias = self._step_weights(batch, each.detach())
+        return {"loss": loss, "task": each.detach().mean(), "bias": bias}
 
     def state(self) -> dict[str, Any]:
         """Probe, optimizer and v."""
