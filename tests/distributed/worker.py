@@ -16,7 +16,8 @@ from torch import nn
 
 import crossbias
 from crossbias import Network, TrainConfig
-from crossbias.methods import ERM, LNL, METHODS, EnD, GroupDRO, Method, ReBias
+from crossbias.methods import ERM, HEX, LNL, METHODS, EnD, GroupDRO, Method, ReBias
+from crossbias.methods.repair import WeightGame
 from crossbias.methods.scores import gradient_acceptance
 from crossbias.networks import Recipe
 from crossbias.runs.folder import RunFolder
@@ -87,6 +88,8 @@ PAIRWISE = {
     "group-dro, whole batch": GroupDRO(step_size=1.0, adjustment=2.0),
     "rebias, g first": ReBias(biased="mlp"),
     "rebias, f first": ReBias(biased="mlp", order="f-then-g", position="logits"),
+    "hex": HEX(),
+    "game of repair": WeightGame(weight_lr=10.0, linear=False),
 }
 """Methods whose losses compare samples of a batch, or average over a part of it."""
 
@@ -108,6 +111,8 @@ def pairwise_step(method: Method, processes: int) -> dict[str, torch.Tensor]:
             if isinstance(module, nn.Module):
                 weights = module.state_dict()
                 found |= {f"{part} {name}": value.clone() for name, value in weights.items()}
+            elif isinstance(module, torch.Tensor):
+                found[part] = module.clone()
         return found
     finally:
         torch.set_default_dtype(torch.float32)

@@ -18,10 +18,13 @@ from crossbias.functional.difficulty import (
 from crossbias.functional.gradients import gradient_reversal, head_gradient_norm, vmf_log_density
 from crossbias.functional.groups import exponentiated_gradient, group_means
 from crossbias.functional.kernels import hsic, median_bandwidth
+from crossbias.functional.linear_filter import predictability, ridge_classifiers
 from crossbias.functional.objectives import (
     bias_cross_entropy,
     confusion,
     generalized_cross_entropy,
+    learned_mixin_terms,
+    masked_cross_entropy,
     negative_conditional_entropy,
 )
 from crossbias.functional.partners import draw_partners, refilled
@@ -35,12 +38,21 @@ from crossbias.functional.resampling import (
     noise_threshold,
 )
 from crossbias.functional.sparse_regression import sparse_logistic_regression
+from crossbias.functional.texture import (
+    column_norms,
+    cooccurrence,
+    gray_levels,
+    neighbor_difference,
+    without_texture,
+)
+from crossbias.functional.weighted_bias import Keep, kept_by_weight, representation_bias
 
 __all__ = [
     "IGNORED",
     "LEVELS",
     "NOT_SEEN",
     "EnDVariant",
+    "Keep",
     "acceptance",
     "at_least_float32",
     "bias_cross_entropy",
@@ -49,7 +61,9 @@ __all__ = [
     "class_maximum",
     "clean_samples",
     "color_levels",
+    "column_norms",
     "confusion",
+    "cooccurrence",
     "direction_score",
     "divided_by_class",
     "draw_partners",
@@ -57,22 +71,31 @@ __all__ = [
     "exponentiated_gradient",
     "generalized_cross_entropy",
     "gradient_reversal",
+    "gray_levels",
     "group_means",
     "guidance_distance",
     "has_entangling_pairs",
     "head_gradient_norm",
     "hsic",
     "intrinsic_weight",
+    "kept_by_weight",
+    "learned_mixin_terms",
     "magnitude_score",
+    "masked_cross_entropy",
     "median_bandwidth",
     "moving_average",
     "negative_conditional_entropy",
+    "neighbor_difference",
     "no_autocast",
     "noise_threshold",
     "pooled_guidance",
+    "predictability",
     "refilled",
     "relative_difficulty",
+    "representation_bias",
+    "ridge_classifiers",
     "sparse_logistic_regression",
     "unit_rows",
     "vmf_log_density",
+    "without_texture",
 ]

@@ -102,3 +102,56 @@ def bias_cross_entropy(logits: Tensor, bias: Tensor) -> Tensor:
     known = bias >= 0
     over = [0, *range(2, bias.ndim)]  # all but the channel
     return ((each * known).sum(over) / known.sum(over).clamp(min=1)).sum()
+
+
+def masked_cross_entropy(logits: Tensor, mask: Tensor, target: Tensor) -> Tensor:
+    r"""Loss of RUBi (Cadene et al., NeurIPS 2019): logits under a mask made from the bias.
+
+    .. math:: \mathrm{CE}(f \odot \sigma(c), y)
+
+    Where the bias alone points to the right class, the mask raises that class above the others:
+    the loss is small and there is little left to learn.
+
+    Args:
+        logits: ``(B, K)`` scores of the network, the paper's :math:`f`.
+        mask: ``(B, K)`` scores made from the bias, :math:`c`, before the sigmoid.
+        target: ``(B,)`` class numbers.
+
+    Returns:
+        A scalar, in float32 or better.
+
+    >>> logits, closed = torch.tensor([[0.0, 5.0]]), torch.full((1, 2), -99.0)
+    >>> masked_cross_entropy(logits, closed, torch.tensor([0])), torch.tensor(2.0).log()
+    (tensor(0.6931), tensor(0.6931))
+    """
+    return F.cross_entropy(at_least_float32(logits) * at_least_float32(mask).sigmoid(), target)
+
+
+def learned_mixin_terms(
+    logits: Tensor, bias_logits: Tensor, scale: Tensor, target: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""The two terms of LearnedMixin+H (Clark et al., EMNLP 2019), sections 3.2.4 and 3.2.5.
+
+    .. math:: \mathrm{CE}(\log p + s \log b, y), \qquad H(\mathrm{softmax}(s \log b))
+
+    with the network's probabilities :math:`p`, those of a biased network :math:`b`, and how far
+    the latter is trusted, :math:`s`. With :math:`s = 0` the first is plain cross-entropy.
+
+    Args:
+        logits: ``(B, K)`` scores of the network.
+        bias_logits: ``(B, K)`` scores of the biased network.
+        scale: ``(B,)`` not negative, the paper's :math:`g(x_i)`.
+        target: ``(B,)`` class numbers.
+
+    Returns:
+        The mean cross-entropy and the mean entropy, in float32 or better.
+
+    >>> logits, target = torch.tensor([[0.0, 0.0]]), torch.tensor([1])
+    >>> learned_mixin_terms(logits, torch.tensor([[-9.0, 9.0]]), torch.zeros(1), target)
+    (tensor(0.6931), tensor(0.6931))
+    """
+    scaled = at_least_float32(scale)[:, None] * at_least_float32(bias_logits).log_softmax(1)
+    mixed = at_least_float32(logits).log_softmax(1) + scaled
+    log_bias = scaled.log_softmax(1)
+    entropy = -(log_bias.exp() * log_bias).sum(1).mean()
+    return F.cross_entropy(mixed, target), entropy

@@ -1,5 +1,6 @@
 """Networks that see only one kind of bias, and whether the images can have that kind."""
 
+from collections.abc import Iterator
 from typing import Final
 
 import torch
@@ -8,7 +9,9 @@ from torch import Tensor, nn
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.formatting import percent
+from crossbias.methods.symptoms import FEWEST_WRONG, TrainingAccuracy, has_learned
 from crossbias.networks.trace import first_layer
+from crossbias.runs.health import Symptom
 
 _SCENE = "the scene, in clips"
 
@@ -18,6 +21,10 @@ KINDS: Final = {
     _SCENE: "resnet18-2d",
 }
 """For each kind of bias that ReBias has been tried on, a network that sees little else."""
+
+# A network that sees only the bias is wrong on nearly all conflicting samples: they show it another
+# class. One that is right on more than half sees the class itself, or has learned them by heart.
+_SEES_ALL = 0.5
 
 _SAMPLES = 2000  # images whose colors are looked at
 _GRAY = 8  # channels of a gray JPEG file may differ by so much of 255
@@ -42,8 +49,8 @@ def biased_network_for(data: BiasedDataset) -> str:
     reason = _why_not_color(data)
     if reason:
         raise CrossbiasError(
-            f"ReBias needs a network that sees only the bias, and none was chosen: {reason}. Name "
-            f"one with biased=NAME: {kinds_in_words()}, or your own, as my_module:my_network"
+            f"the method needs a network that sees only the bias, and none was chosen: {reason}. "
+            f"Name one with biased=NAME: {kinds_in_words()}, or your own, as my_module:my_network"
         )
     return KINDS["color"]
 
@@ -60,6 +67,35 @@ def check_takes_clips(name: str, network: nn.Module, data: BiasedDataset) -> Non
         raise CrossbiasError(
             f"the biased network {name!r} takes images, but the samples of {data.name} are clips; "
             f"leave biased out for {KINDS[_SCENE]!r}, which sees single frames"
+        )
+
+
+def kind_symptoms(
+    name: str, accuracy: TrainingAccuracy, data: BiasedDataset, *, use: str
+) -> Iterator[Symptom]:
+    """Whether a biased network sees nothing of the bias, or more than the bias.
+
+    Args:
+        name: Name of the biased network.
+        accuracy: Its accuracy.
+        data: What it was trained on.
+        use: What the method does with it, as "being independent of it".
+    """
+    overall, _, conflicting = accuracy
+    if not has_learned(overall, data):
+        yield Symptom(
+            "biased network sees nothing",
+            f"The biased network {name} is right on {percent(overall)} of the training samples, "
+            f"hardly better than chance: it does not see the bias, and {use} changes nothing.",
+            f"Choose a network for the kind of bias with biased: {kinds_in_words()}.",
+        )
+    elif overall > 1 - FEWEST_WRONG if conflicting is None else conflicting > _SEES_ALL:
+        right, which = (overall, "") if conflicting is None else (conflicting, " conflicting")
+        yield Symptom(
+            "biased network sees everything",
+            f"The biased network {name} is right on {percent(right)} of the{which} training "
+            f"samples: it sees more than the bias, and {use} costs the task.",
+            f"Choose a network that sees less with biased: {kinds_in_words()}.",
         )
 
 

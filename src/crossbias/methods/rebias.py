@@ -1,7 +1,7 @@
 """ReBias: a network made independent of others that are biased by design."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -9,26 +9,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crossbias.data.dataset import BiasedDataset
 from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError
-from crossbias.formatting import percent
 from crossbias.functional import hsic, median_bandwidth
 from crossbias.methods.kinds_of_bias import (
     biased_network_for,
     check_takes_clips,
-    kinds_in_words,
+    kind_symptoms,
 )
-from crossbias.methods.symptoms import (
-    FEWEST_WRONG,
-    TrainingAccuracy,
-    has_learned,
-    training_accuracy,
-)
+from crossbias.methods.symptoms import training_accuracy
 from crossbias.networks.network import Network, buffers_kept
 from crossbias.networks.recipe import Recipe
 from crossbias.parameters import NonNegative, Positive
-from crossbias.runs.health import Symptom
 from crossbias.seeds import global_randomness_kept, seed_global
 from crossbias.train.method import Method, Supervision
 from crossbias.types import Batch, Losses, Output
@@ -37,10 +29,6 @@ if TYPE_CHECKING:
     from crossbias.train.run import Run
 
 _FRACTION = 0.25  # of the training batches measure kernel widths, as in the released code
-
-# A network that sees only the bias is wrong on nearly all conflicting samples: they show it another
-# class. One that is right on more than half sees the class itself, or has learned them by heart.
-_SEES_ALL = 0.5
 
 
 @dataclass(kw_only=True)
@@ -97,7 +85,8 @@ class ReBias(Method):
         """One training, and a look at what each g has learned."""
         network = run.train(self)
         for name, biased in zip(self.names, self.biased_networks, strict=True):
-            for symptom in _kind_symptoms(name, training_accuracy(run, biased), run.data):
+            accuracy = training_accuracy(run, biased)
+            for symptom in kind_symptoms(name, accuracy, run.data, use="being independent of it"):
                 run.warn(*symptom)
         return network
 
@@ -182,33 +171,6 @@ class ReBias(Method):
 
     def _chosen(self, output: Output) -> Tensor:
         return output.logits if self.position == "logits" else output.features
-
-
-def _kind_symptoms(name: str, accuracy: TrainingAccuracy, data: BiasedDataset) -> Iterator[Symptom]:
-    """Whether a network g sees nothing of the bias, or more than the bias.
-
-    Args:
-        name: Name of the network g.
-        accuracy: Its accuracy.
-        data: What it was trained on.
-    """
-    overall, _, conflicting = accuracy
-    if not has_learned(overall, data):
-        yield Symptom(
-            "biased network sees nothing",
-            f"The biased network {name} is right on {percent(overall)} of the training samples, "
-            f"hardly better than chance: it does not see the bias, and being independent of it "
-            f"changes nothing.",
-            f"Choose a network for the kind of bias with biased: {kinds_in_words()}.",
-        )
-    elif overall > 1 - FEWEST_WRONG if conflicting is None else conflicting > _SEES_ALL:
-        right, which = (overall, "") if conflicting is None else (conflicting, " conflicting")
-        yield Symptom(
-            "biased network sees everything",
-            f"The biased network {name} is right on {percent(right)} of the{which} training "
-            f"samples: it sees more than the bias, and being independent of it costs the task.",
-            f"Choose a network that sees less with biased: {kinds_in_words()}.",
-        )
 
 
 @torch.no_grad()

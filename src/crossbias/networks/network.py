@@ -166,7 +166,7 @@ def buffers_kept(*networks: nn.Module) -> Iterator[None]:
 
 
 def pooled(found: Tensor | tuple[Tensor | None, Tensor]) -> tuple[Tensor | None, Tensor]:
-    """Maps, if there are any, and features, from whatever a body gives."""
+    """Maps, if there are any, and features, from what a body gives."""
     if isinstance(found, tuple):
         return found
     if found.ndim == 2:

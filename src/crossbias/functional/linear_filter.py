@@ -1,0 +1,88 @@
+"""AFLite: how often linear classifiers get a sample right that they were not fitted to."""
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_ENTRIES = 2**25  # numbers in memory at once: 256 MiB
+
+
+def ridge_classifiers(
+    features: Tensor, target: Tensor, fitted: Tensor, *, classes: int, ridge: float
+) -> Tensor:
+    r"""Linear classifiers by ridge regression on one-hot targets, many at once in closed form.
+
+    .. math:: \arg\min_{W, b} \sum_{i \in \text{fitted}}
+        \|W \phi_i + b - e_{y_i}\|^2 + \lambda t \|W\|^2
+
+    with :math:`t` fitted samples.
+
+    Args:
+        features: ``(n, D)`` the paper's :math:`\Phi(x)`.
+        target: ``(n,)`` class numbers.
+        fitted: ``(m, n)`` bool, the samples that each classifier is fitted to.
+        classes: Number of classes.
+        ridge: Weight of the penalty, greater than 0.
+
+    Returns:
+        ``(m, D + 1, classes)`` weights, and the intercept last, in float64.
+
+    >>> fitted = torch.ones(1, 4, dtype=torch.bool)
+    >>> features, target = torch.tensor([[-1.0], [-1.0], [1.0], [1.0]]), torch.tensor([0, 0, 1, 1])
+    >>> ridge_classifiers(features, target, fitted, classes=2, ridge=1.0)[0]
+    tensor([[-0.2500,  0.2500],
+            [ 0.5000,  0.5000]], dtype=torch.float64)
+    """
+    inputs = F.pad(features.double(), (0, 1), value=1.0)  # (n, D + 1)
+    answers, weights = F.one_hot(target, classes).double(), fitted.double()
+    size = inputs.shape[1]
+    gram = inputs.new_zeros(len(fitted), size, size)
+    moments = inputs.new_zeros(len(fitted), size, classes)
+    for rows in _slices(len(inputs), len(fitted) * size):
+        weighted = weights[:, rows, None] * inputs[rows]  # (m, rows, D + 1)
+        gram += weighted.transpose(1, 2) @ inputs[rows]
+        moments += weighted.transpose(1, 2) @ answers[rows]
+    penalty = torch.full((size,), ridge, dtype=torch.float64, device=inputs.device)
+    penalty[-1] = 0  # the intercept is free
+    gram += torch.diag_embed(weights.sum(1, keepdim=True) * penalty)
+    solution: Tensor = torch.linalg.solve(gram, moments)
+    return solution
+
+
+def predictability(
+    features: Tensor, target: Tensor, fitted: Tensor, *, classes: int, ridge: float
+) -> Tensor:
+    """Predictability score of AFLite (Le Bras et al., ICML 2020), Algorithm 1.
+
+    Args:
+        features: ``(n, D)`` the paper's Phi.
+        target: ``(n,)`` class numbers.
+        fitted: ``(m, n)`` bool, the samples that each classifier is fitted to. It is asked about
+            the others.
+        classes: Number of classes.
+        ridge: Penalty of the classifiers, see ``ridge_classifiers``.
+
+    Returns:
+        ``(n,)`` float64: how many of the classifiers that a sample was held out from are right
+        about it; 0 where every classifier was fitted to it.
+
+    >>> features, target = torch.tensor([[-1.0], [-2.0], [1.0], [2.0]]), torch.tensor([0, 0, 1, 1])
+    >>> fitted = torch.tensor([[True, False, True, False]])
+    >>> predictability(features, target, fitted, classes=2, ridge=0.01)
+    tensor([0., 1., 0., 1.], dtype=torch.float64)
+    """
+    found = ridge_classifiers(features, target, fitted, classes=classes, ridge=ridge)
+    inputs = F.pad(features.double(), (0, 1), value=1.0)
+    right = torch.empty_like(fitted)
+    for rows in _slices(len(inputs), len(fitted) * classes):
+        right[:, rows] = (inputs[rows] @ found).argmax(2) == target[rows]
+    asked = ~fitted
+    return (right & asked).sum(0) / asked.sum(0).clamp(min=1).double()
+
+
+def _slices(rows: int, entries: int) -> Iterator[slice]:
+    """Cuts of so many rows as memory holds, where a row takes ``entries`` numbers."""
+    step = max(1, _ENTRIES // entries)
+    return (slice(start, start + step) for start in range(0, rows, step))
