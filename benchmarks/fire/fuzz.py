@@ -145,10 +145,15 @@ def _arrays(arena: Arena, data: st.DataObject, path: Path) -> Outcome:
         tensors = {name: torch.from_numpy(found[name]) for name in found.files}
     changed = mutated(tensors, data)
     named = changed if isinstance(changed, dict) else {"changed": changed}
-    arrays = {str(name).replace("/", "-"): np.asarray(part) for name, part in named.items()}
+    arrays = {str(name).replace("/", "-"): _as_array(part) for name, part in named.items()}
     with file.open("wb") as opened:
         np.savez_compressed(opened, **arrays)
     return _read(data, path)
+
+
+def _as_array(part: object) -> np.ndarray:
+    """A part as an array without objects, which would not be written."""
+    return np.asarray(part if isinstance(part, torch.Tensor | float | bool) else repr(part))
 
 
 _RECIPE = """
