@@ -266,7 +266,7 @@ class Metrics:
         present = [group for group in self.groups if group.accuracy.n]
         empty = {"empty_groups": len(self.groups) - len(present)}
         fields = {**vars(self), "groups": present, "per_class": per_class}
-        found = formatting.as_json(fields) | empty
+        found: dict[str, Any] = {**formatting.as_json(fields), **empty}
         if self.detection is None:  # only where a class is named as positive
             del found["detection"]
         return found
