@@ -4,7 +4,7 @@ BIN := .venv/bin
 export OMP_NUM_THREADS ?= 2
 TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-slow test-portable lint bench clean
+.PHONY: demo test test-slow test-portable lint bench fire clean
 
 demo: .venv/installed
 	$(BIN)/crossbias demo --out runs/demo
@@ -33,6 +33,11 @@ lint: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
+
+# Kills, power cuts, full disks, damages and races; power cuts and small disks need root.
+MINUTES ?= 20
+fire: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fire --minutes $(MINUTES)
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

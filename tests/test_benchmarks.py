@@ -8,7 +8,12 @@ import pytest
 from benchmarks import coverage
 
 ROOT = Path(__file__).parents[1]
-PROGRAMS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py"))
+PROGRAMS = sorted(
+    [
+        *(path.stem for path in (ROOT / "benchmarks").glob("*.py")),
+        *(path.parent.name for path in (ROOT / "benchmarks").glob("*/__main__.py")),
+    ]
+)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency
 from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 
+from crossbias.audit import association
 from crossbias.audit.association import (
     cramers_v,
     detectable_v,
@@ -154,3 +155,26 @@ def test_attributes_are_tested_by_cluster(varying):
         assert found.detectable > strength_of(**given).detectable
     assert alarms["clusters"] <= 9  # of 60; more has a probability below .1% at a rate of 5%
     assert alarms["images"] >= 12
+
+
+def test_tables_that_are_drawn_are_distributed_like_those_of_shuffles():
+    random = np.random.default_rng(0)
+    targets, values = (torch.from_numpy(random.integers(0, 3, 40)) for _ in range(2))
+    counts = association.count_table(targets, values, (3, 3))
+    drawn = association._null_tables(counts, 4000, random)
+    assert (drawn.sum(2) == counts.sum(1)).all()
+    assert (drawn.sum(1) == counts.sum(0)).all()
+    assert (drawn >= 0).all()
+    pairs = association._shuffled(targets, values, None, 4000, random)
+    shuffled = np.stack([association.count_table(*pair, (3, 3)) for pair in pairs])
+    # Means and deviations of 4,000 tables have standard errors of about .02.
+    assert drawn.mean(0) == pytest.approx(shuffled.mean(0), abs=0.12)
+    assert drawn.std(0) == pytest.approx(shuffled.std(0), abs=0.1)
+
+
+def test_no_column_of_a_large_data_set_is_shuffled(monkeypatch):
+    monkeypatch.setattr(association, "MOST_SHUFFLED", 50)
+    monkeypatch.setattr(association, "_shuffled", lambda *_: pytest.fail("shuffled"))
+    targets = torch.arange(60) % 2
+    found = strength_of(targets, targets, shape=(2, 2), permutations=99, seed=0)
+    assert found.p == 0.01

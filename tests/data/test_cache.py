@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import crossbias.data.images.decoding
+from crossbias.data.images import cache_entry
 from crossbias.data.images.decoding import Fit, read_images
 from crossbias.data.images.private_folder import why_not_private
 from crossbias.data.memory_maps import cache_folder
@@ -98,6 +99,20 @@ def test_other_splits_of_the_same_files_copy_their_pixels(files, cache, decoding
     part, _ = read_images([files[3], files[1]], Fit(8), cache=cache)
     assert torch.equal(part, whole[[3, 1]])
     assert len(decodings) == len(files)
+
+
+def test_a_further_split_reads_few_records_however_many_there_are(files, cache, monkeypatch):
+    """Before, each new seed read the records of all arrays: twice as many after twice the seeds."""
+    read, counts = [], []
+    real = cache_entry.read_records
+    monkeypatch.setattr(
+        cache_entry, "read_records", lambda folder: read.append(folder) or real(folder)
+    )
+    for first in range(5):  # the same files in another order each time
+        read.clear()
+        read_images([*files[first:], *files[:first]], Fit(8), cache=cache)
+        counts.append(len(read))
+    assert counts[1:] == counts[1:2] * 4
 
 
 def test_files_that_moved_or_were_touched_are_known_by_content(files, cache, decodings, tmp_path):

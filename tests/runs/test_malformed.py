@@ -17,6 +17,7 @@ from crossbias.experiment import Experiment
 from crossbias.judging import judge
 from crossbias.runs import RunFolder, compare
 from crossbias.runs.config_file import read_config
+from crossbias.runs.read import read_run
 from crossbias.train.checkpoint import load_checkpoint
 from crossbias.train.run import Run
 
@@ -36,7 +37,7 @@ def runs(tmp_path_factory) -> tuple[Path, Path]:
     home, steps = tmp_path_factory.mktemp("malformed"), []
     EXPERIMENT.run(home / "whole")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Run, "asked_to_stop", lambda run, step: steps.append(step) or steps[3:])
+        patched.setattr(Run, "asked_to_stop", lambda run, step: steps.append(step) or steps[6:])
         with pytest.raises(Interrupted):
             EXPERIMENT.run(home / "half")
     return home / "whole", home / "half"
@@ -164,6 +165,11 @@ def test_every_part_of_a_checkpoint_may_be_strange(half):
         (("epoch",), 99), (("epoch",), -1), (("step",), 99), (("state", "network"), 7),
         (("state", "network"), {"a": 1}), (("state", "optimizer"), {}), (("state",), {}),
         (("state", "optimizer", "param_groups"), []),
+        (("state", "optimizer", "param_groups", 0, "amsgrad"), True),
+        (("state", "optimizer", "state", 0, "exp_avg"), torch.zeros(3)),  # read past its end
+        (("state", "optimizer", "state", 0, "exp_avg_sq"), DELETED),
+        (("state", "optimizer", "state", 0, "step"), "x"),
+        (("best", "network", "head.weight"), torch.zeros(3)), (("best", "value"), None),
     ],
 )  # fmt: skip
 def test_a_strange_checkpoint_is_not_resumed(half, at, new):
@@ -181,6 +187,43 @@ def test_a_stage_that_holds_something_else_is_refused(half, stage, value):
     folder.save_stage(stage, value)
     folder.checkpoint.unlink()
     with pytest.raises(CrossbiasError, match=rf"the stage '{stage}' holds a .*, not a"):
+        EXPERIMENT.run(half, resume=True)
+
+
+@pytest.mark.parametrize("value", [torch.ones(23), torch.ones(24).bool(), torch.ones(24) / 0])
+def test_a_stage_of_another_shape_or_kind_is_refused(half, value):
+    folder = RunFolder(half)
+    folder.identity = json.loads(folder.stage_hashes.read_text())["identity"]
+    folder.save_stage("draws", value)
+    folder.checkpoint.unlink()
+    with pytest.raises(CrossbiasError, match=r"the stage 'draws' holds .* shape \(24,\)"):
+        EXPERIMENT.run(half, resume=True)
+
+
+def test_damage_to_a_stage_that_is_not_read_again_is_refused(half):
+    path = half / "stages" / "scores.pt"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(CrossbiasError, match=r"scores\.pt is damaged"):
+        EXPERIMENT.run(half, resume=True)
+
+
+def test_a_changed_line_of_the_log_is_left_out_and_reported(half):
+    first, *others = (half / "log.jsonl").read_text().splitlines()
+    changed = first.replace('"step": 2', '"step": 3')
+    assert changed != first
+    (half / "log.jsonl").write_text("\n".join([changed, *others, '{"half a']))
+    EXPERIMENT.run(half, resume=True)
+    (run,) = [read_run(half)]
+    assert [symptom.name for symptom in run.health].count("damaged log") == 1
+    assert len(run.log) == len((half / "log.jsonl").read_text().splitlines()) - 1
+
+
+def test_changed_words_about_the_health_of_a_run_are_refused(half):
+    path = half / "health.json"
+    path.write_text(path.read_text().replace("a", "b", 1))
+    with pytest.raises(CrossbiasError, match=r"health\.json is damaged"):
         EXPERIMENT.run(half, resume=True)
 
 

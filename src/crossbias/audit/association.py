@@ -17,6 +17,9 @@ Table = npt.NDArray[np.float64]
 
 POWER: Final = 0.8  # probability with which an effect that is stated as detectable is found
 
+MOST_SHUFFLED: Final = 100_000
+"""With more samples, null tables are drawn from their distribution instead of by shuffling."""
+
 _PRIOR: Final = 4  # samples, or clusters, of independent columns that are added before resampling
 _CHUNK: Final = 2**22  # shuffled labels at a time
 
@@ -133,8 +136,11 @@ def strength_of(
     counts = count_table(targets, values, shape)
     rows, columns = (int((counts.sum(axis) > 0).sum()) for axis in (1, 0))
     tables = _drawn(targets * shape[1] + values, shape, cluster, permutations, random)
-    pairs = _shuffled(targets, values, cluster, permutations, random)
-    null = np.stack([count_table(one, other, shape) for one, other in pairs])
+    if cluster is None and n > max(MOST_SHUFFLED, counts.size):
+        null = _null_tables(counts, permutations, random)
+    else:
+        pairs = _shuffled(targets, values, cluster, permutations, random)
+        null = np.stack([count_table(one, other, shape) for one, other in pairs])
     most, freedom = min(rows, columns) - 1, (rows - 1) * (columns - 1)
     observed, by_chance, resampled = (_phi_squared(each) / most for each in (counts, null, tables))
     reached = 1 + int((by_chance >= observed - 1e-12).sum())  # the observed order is possible too
@@ -180,6 +186,26 @@ def _drawn(
         real = np.bincount(cell.numpy(), weights=weights, minlength=cells)
         tables.append(real + n / clusters * random.multinomial(added, unrelated))
     return np.stack(tables).reshape(-1, *shape).astype(np.float64)
+
+
+def _null_tables(counts: Table, draws: int, random: np.random.Generator) -> Table:
+    """Tables of a column that is shuffled against the other, (draws, *shape).
+
+    Their distribution is known, so that they are drawn at a cost that does not grow with the
+    number of samples. Row by row, a class gets its samples from those of each value that are left.
+    """
+    left = np.tile(counts.sum(0).astype(np.int64), (draws, 1))
+    tables = np.empty((draws, *counts.shape))
+    for row, size in enumerate(counts.sum(1).astype(np.int64)):
+        rest = left.copy()  # (draws, values) from which the samples of this class still come
+        needed = np.full(draws, size)
+        for column in range(counts.shape[1]):
+            others = rest[:, column + 1 :].sum(1)
+            drawn = random.hypergeometric(rest[:, column], others, needed)
+            tables[:, row, column] = drawn
+            needed -= drawn
+        left -= tables[:, row].astype(np.int64)
+    return tables
 
 
 def _shuffled(

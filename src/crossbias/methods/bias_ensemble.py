@@ -92,7 +92,7 @@ def ensemble_certainty(run: "Run", *, members: int, steps: int, q: float) -> Ten
         networks = (run.train(BiasedERM(q=q), name=name, steps=steps) for name in names)
         return torch.stack([run.score(network, certainty) for network in networks])
 
-    return run.stage("ensemble", compute)
+    return run.stage("ensemble", compute, shape=(members, run.data.full_size))
 
 
 def divided(certainty: Tensor, data: BiasedDataset, *, confidence: float) -> Division:

@@ -86,8 +86,9 @@ class Denoised(Method):
         """Which samples of the run's data to keep, (n,); the folder keeps the grounds for it."""
         plain = run.train(ERM(), name="noise", epochs=self.noise_epochs)
         rows, (loss_stage, entropy_stage, threshold_stage) = run.data.index, DENOISER_STAGES
-        losses = run.stage(loss_stage, lambda: loss(run, plain))
-        entropies = run.stage(entropy_stage, lambda: entropy(run, plain))
+        shape = (run.data.full_size,)
+        losses = run.stage(loss_stage, lambda: loss(run, plain), shape=shape)
+        entropies = run.stage(entropy_stage, lambda: entropy(run, plain), shape=shape)
         run.stage(threshold_stage, lambda: noise_threshold(losses[rows], entropies[rows]))
         return clean_samples(losses[rows], entropies[rows])
 

@@ -61,7 +61,10 @@ class DFR(Method):
         if run.outline().head.bias is None:
             raise CrossbiasError("DFR needs a network whose last layer has a bias; give it one")
         network = run.train(ERM())
-        head = run.stage("head", lambda: self._head(run, network, validation))
+        classes, features = network.head.weight.shape
+        head = run.stage(
+            "head", lambda: self._head(run, network, validation), shape=(classes, features + 1)
+        )
         with torch.no_grad():
             network.head.weight.copy_(head[:, :-1])
             network.head.bias.copy_(head[:, -1])

@@ -80,8 +80,9 @@ class PGD(Method):
         if epochs is None:
             epochs, steps = first_length(run.config, run.steps, part=_PART)
         biased = run.train(BiasedERM(q=self.q), name="biased", epochs=epochs, steps=steps)
-        scores = run.stage("scores", lambda: self._examined_scores(run, biased))
-        weights = run.stage("draws", lambda: self._weights(run, scores))
+        rows = (run.data.full_size,)
+        scores = run.stage("scores", lambda: self._examined_scores(run, biased), shape=rows)
+        weights = run.stage("draws", lambda: self._weights(run, scores), shape=rows)
         start = biased if self.from_biased else None
         if self.reweight:
             mean = weights[run.data.index].mean()

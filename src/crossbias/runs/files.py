@@ -67,6 +67,11 @@ def read_json(path: Path) -> Any:
         ) from error
 
 
+def checksum(value: dict[str, Any]) -> int:
+    """CRC-32 of a value as JSON, for entries of files that grow and have no hash until the end."""
+    return zlib.crc32(json.dumps(value).encode())
+
+
 def hash_of(path: Path) -> str:
     """SHA-256 of a file, which is read in parts."""
     try:

@@ -18,7 +18,14 @@ from torch import Tensor
 
 from crossbias.errors import CrossbiasError
 from crossbias.runs.config_file import read_config
-from crossbias.runs.files import hash_of, load_torch, read_json, write_atomically, write_json
+from crossbias.runs.files import (
+    checksum,
+    hash_of,
+    load_torch,
+    read_json,
+    write_atomically,
+    write_json,
+)
 from crossbias.runs.writer import LOCK_FILES, Writer
 
 _LEFT = f".{'[0-9a-f]' * 16}.tmp"  # what write_atomically leaves if the process is killed
@@ -115,7 +122,7 @@ class RunFolder:
         self.check_writer()
         try:
             with self.log.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
+                file.write(_as_line(record))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -131,11 +138,13 @@ class RunFolder:
             return []
         self.check_writer()
         kept, own = [], []
-        for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines():
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        *lines, last = text.split("\n")  # the last one is empty, or of a process that was killed
+        for line in (*lines, last) if as_record(last) else lines:
             record = as_record(line)
-            if record is None:  # the last line of a killed process
-                continue
-            if record["stage"] != stage or record["epoch"] <= epochs:
+            if record is None:  # whoever reads the run says so
+                kept.append(line + "\n")
+            elif record["stage"] != stage or record["epoch"] <= epochs:
                 kept.append(line + "\n")
                 own += [record] if record["stage"] == stage else []
         write_atomically(self.log, lambda file: file.write("".join(kept).encode()))
@@ -176,11 +185,24 @@ class RunFolder:
         if known is None or not path.exists():
             return None
         if hash_of(path) != known:
-            raise CrossbiasError(
-                f"{path} is damaged (its hash is not that of {self.stage_hashes.name}); delete it "
-                f"and resume, which trains this stage again from its start"
-            )
+            raise self._damaged_stage(name)
         return load_torch(path)
+
+    def check_stages(self) -> None:
+        """Refuse damaged stages, also those that only wait to become part of the finished run."""
+        listed = self.hashes_of_stages()
+        there = {name: known for name, known in listed.items() if self._stage(name).exists()}
+        for name, known in there.items():
+            if hash_of(self._stage(name)) != known:
+                raise self._damaged_stage(name)
+        if there != listed:  # the others are about to be trained again
+            write_json(self.stage_hashes, {"identity": self.identity, "stages": there})
+
+    def _damaged_stage(self, name: str) -> CrossbiasError:
+        return CrossbiasError(
+            f"{self._stage(name)} is damaged (its hash is not that of {self.stage_hashes.name}); "
+            f"delete it and resume, which trains this stage again from its start"
+        )
 
     def hashes_of_stages(self) -> dict[str, str]:
         """The hashes of the finished stages, by name.
@@ -277,14 +299,22 @@ class RunFolder:
         return f", or continue it: {resume_command(self.path)}" if unfinished else ""
 
 
+def _as_line(record: dict[str, Any]) -> str:
+    """A line of the log, which ends with a checksum of the record."""
+    return json.dumps(record | {"crc32": checksum(record)}) + "\n"
+
+
 def as_record(line: str) -> dict[str, Any] | None:
     """A line of the log as stage, epoch and so on; None for a damaged line."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    whole = isinstance(found, dict) and isinstance(found.get("stage"), str)
-    return found if whole and isinstance(found.get("epoch"), int) else None
+    if not isinstance(found, dict) or not isinstance(found.get("stage"), str):
+        return None
+    known = found.pop("crc32", None)  # lines of other programs have none
+    whole = isinstance(found.get("epoch"), int) and known in (None, checksum(found))
+    return found if whole else None
 
 
 def check_finished(path: Path) -> None:

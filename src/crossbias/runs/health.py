@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crossbias.errors import CrossbiasError
-from crossbias.runs.files import read_json, write_json
+from crossbias.runs.files import checksum, read_json, write_json
 
 
 class Symptom(NamedTuple):
@@ -25,7 +25,8 @@ class Symptom(NamedTuple):
 
 def save_health(path: Path, symptoms: Iterable[Symptom]) -> None:
     """Write the symptoms of a run, whole or not at all."""
-    write_json(path, [symptom._asdict() for symptom in symptoms])
+    entries = [symptom._asdict() for symptom in symptoms]
+    write_json(path, [entry | {"crc32": checksum(entry)} for entry in entries])
 
 
 def load_health(path: Path) -> list[Symptom]:
@@ -33,14 +34,19 @@ def load_health(path: Path) -> list[Symptom]:
     if not path.exists():
         return []
     try:
-        return [
-            Symptom(**{key: str(value) for key, value in each.items()}) for each in read_json(path)
-        ]
-    except (AttributeError, TypeError) as error:
+        return [_symptom(**entry) for entry in read_json(path)]
+    except (AttributeError, TypeError, ValueError) as error:
         raise CrossbiasError(
-            f"{path} is damaged, it must list a name, a sentence and a remedy for each symptom; "
-            f"train the run again"
+            f"{path} is damaged, it must list a name, a sentence and a remedy for each symptom, as "
+            f"they were written; train the run again"
         ) from error
+
+
+def _symptom(crc32: int | None = None, **entry: str) -> Symptom:
+    """The symptom of an entry; ValueError if it is not as it was written."""
+    if crc32 is not None and crc32 != checksum(entry):
+        raise ValueError("the checksum is another")
+    return Symptom(**{key: str(value) for key, value in entry.items()})
 
 
 def in_words(runs: Sequence[Sequence[Symptom]]) -> list[str]:

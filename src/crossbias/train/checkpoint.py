@@ -6,13 +6,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import load_torch, write_atomically
 
 _FORMAT = 2
 _LARGEST_WEIGHT = 1e10  # no network computes with such weights; the next updates overflow
+_MOMENTS = (  # what torch's optimizers keep for each parameter
+    ((Adam, AdamW), ("step", "exp_avg", "exp_avg_sq")),
+    (SGD, ("momentum_buffer",)),
+)
+_FOLLOWS = ("lr", "capturable")  # options that follow the schedule and the device
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("method", "data", "identity", "stage"), str),
     **dict.fromkeys(("epoch", "step"), int),
@@ -42,7 +47,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     best, pace = content["best"], [type(number) for number in content["pace"]]
     if pace != [float, int] or not _is_table(**content["meter"]):
         raise _damaged(path, "it has no losses or no pace")
-    if best is not None and best.keys() != {"value", "epoch", "network"}:
+    if best is not None and not _is_best(**best):
         raise _damaged(path, "it lacks the best network")
     return content
 
@@ -53,6 +58,12 @@ def _is_table(names: Any = None, rows: Any = None, **_: Any) -> bool:
         return False
     named = all(isinstance(name, str) for name in names)
     return named and (not names or (rows.ndim == 2 and rows.shape[1] == len(names)))
+
+
+def _is_best(value: Any = None, epoch: Any = None, network: Any = None, **more: Any) -> bool:
+    """Whether the best network comes with its value and epoch, and with nothing else."""
+    numbers = isinstance(value, float) and isinstance(epoch, int)
+    return numbers and isinstance(network, dict) and not more
 
 
 def _damaged(path: Path | str, reason: object) -> CrossbiasError:
@@ -106,17 +117,54 @@ def restore(state: dict[str, Any], saved: dict[str, Any], path: Path | str) -> N
         )
     for name, part in state.items():
         if isinstance(part, nn.Module):
-            _check_shapes(part, saved[name], f"{path}: {name}")
+            check_shapes(part, saved[name], f"{path}: {name}")
         try:
+            if isinstance(part, Optimizer):
+                _check_moments(part, saved[name])
             if isinstance(part, nn.Module | Optimizer):
                 part.load_state_dict(saved[name])
             else:
+                _check_shape(saved[name], part.shape)
                 part.copy_(saved[name])
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise _damaged(path, f"{name}: {str(error).splitlines()[0]}") from error
 
 
-def _check_shapes(module: nn.Module, saved: dict[str, Tensor], what: str) -> None:
+def _check_moments(optimizer: Optimizer, saved: dict[str, Any]) -> None:
+    """Refuse moments of other shapes than the parameters: the fused step reads past their ends.
+
+    Raises:
+        ValueError: What is wrong, or another error that shows that the state is damaged.
+    """
+    own = optimizer.state_dict()["param_groups"]
+    for group, other in zip(own, saved["param_groups"], strict=True):
+        if _lasting(group) != _lasting(other):
+            raise ValueError("its options are not those of the configuration")
+        _check_shape(torch.as_tensor(other["lr"], dtype=torch.float64), ())
+    parameters = [each for group in optimizer.param_groups for each in group["params"]]
+    kept = {name for kind, names in _MOMENTS if isinstance(optimizer, kind) for name in names}
+    for number, state in saved["state"].items():
+        if state and kept and state.keys() != kept:
+            raise ValueError(f"it has {', '.join(map(str, state))} of parameter {number}")
+        for name, value in state.items():
+            if name == "step":
+                _check_shape(torch.as_tensor(value, dtype=torch.float32), ())
+            elif name in kept and (value is not None or name != "momentum_buffer"):
+                _check_shape(value, parameters[number].shape)
+
+
+def _lasting(group: dict[str, Any]) -> dict[str, Any]:
+    """The options of an optimizer that do not change."""
+    return {name: value for name, value in group.items() if name not in _FOLLOWS}
+
+
+def _check_shape(value: Tensor, shape: tuple[int, ...]) -> None:
+    if value.shape != shape:
+        raise ValueError(f"its shape is {tuple(value.shape)}, not {tuple(shape)}")
+
+
+def check_shapes(module: nn.Module, saved: dict[str, Tensor], what: str) -> None:
+    """Refuse tensors that are not those of a module, by name and shape."""
     own = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
     if not isinstance(saved, dict) or not all(isinstance(v, Tensor) for v in saved.values()):
         raise _damaged(what, "it holds no tensors by name")

@@ -254,6 +254,9 @@ def _open(
                 write_json(opened.config, record)
     opened.identity = identity_of(record)
     opened.names_code = names_code(record)
+    if resume and is_main:
+        with opened.released_on_error():
+            opened.check_stages()
     return opened
 
 

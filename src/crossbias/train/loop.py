@@ -15,6 +15,7 @@ from crossbias.runs.folder import RunFolder
 from crossbias.seeds import seed_global
 from crossbias.train.checkpoint import (
     absurd_weights,
+    check_shapes,
     load_checkpoint,
     packed,
     restore,
@@ -267,6 +268,8 @@ class Training:
                 f"and resume, which trains this stage again from its start"
             )
         restore(self.method.state(), saved["state"], path)
+        if saved["best"] is not None:
+            check_shapes(self.method.network, saved["best"]["network"], f"{path}: best network")
         self.epoch, self.step, self.best = saved["epoch"], saved["step"], saved["best"]
         if self.step:  # what an epoch prepares and no checkpoint holds is prepared again
             _set_training(self.method)

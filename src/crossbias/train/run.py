@@ -254,8 +254,17 @@ class Run:
                 self.folder.save_stage(f"{child.stage_name}.state", packed(method.state()))
         return unwrapped(method.network).eval()
 
-    def stage(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
-        """What ``compute`` returns, kept in the folder so that a resumed run reads it back."""
+    def stage(
+        self, name: str, compute: Callable[[], Tensor], *, shape: tuple[int, ...] | None = None
+    ) -> Tensor:
+        """What ``compute`` returns, kept in the folder so that a resumed run reads it back.
+
+        Args:
+            name: Name of the stage in the folder.
+            compute: Called if the folder does not have the value yet.
+            shape: Shape of the value, if it is to be checked when it is read back: finite floats
+                of this shape, or else the file is refused.
+        """
         name = self._prefix + name
         value = self.folder.load_stage(name) if self.folder is not None else None
         # All processes or none: one that comes late may find what the first has saved by then.
@@ -266,7 +275,13 @@ class Run:
             if self.folder is not None and self.devices.is_main:
                 self.folder.save_stage(name, value)
             self.devices.barrier()
-        return _as_kind(value, Tensor, name)
+        value = _as_kind(value, Tensor, name)
+        if shape is not None and not (value.shape == shape and _is_finite(value)):
+            raise CrossbiasError(
+                f"the stage {name!r} holds {value.dtype} of shape {tuple(value.shape)}, not finite "
+                f"floats of shape {shape}; delete its file and resume"
+            )
+        return value
 
     def keep(self, name: str, value: Any) -> None:
         """Write a JSON file beside the stages, for people and other programs to read."""
@@ -478,6 +493,10 @@ class Run:
         assert self.folder is not None
         saved = self.folder.load_stage(f"{stage}.state")
         return None if saved is None else _as_kind(saved, dict, f"{stage}.state")
+
+
+def _is_finite(value: Tensor) -> bool:
+    return value.is_floating_point() and bool(value.isfinite().all())
 
 
 def _as_kind(value: Any, kind: type[_Kind], stage: str) -> _Kind:

@@ -16,7 +16,7 @@ from crossbias.verify.cells import Cells, Group, count, small_group_warning
 from crossbias.verify.clusters import design_effect, with_clusters
 from crossbias.verify.detection import Detection, Positive, detect
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
-from crossbias.verify.intervals import Estimate
+from crossbias.verify.intervals import NO_SAMPLES, Estimate
 from crossbias.verify.missing import missing_warning
 
 MOST_RATES: Final = 200_000
@@ -257,10 +257,16 @@ class Metrics:
         return {name: part.value for name, part in named.items() if part is not None and part.n}
 
     def to_json(self) -> dict[str, Any]:
-        """The metrics as a JSON object, null where a number does not exist."""
+        """The metrics as a JSON object, null where a number does not exist.
+
+        Groups without samples are counted, not listed: with many classes and values most are.
+        """
         of_classes = zip(self.classes, self.per_class, strict=True)
         per_class = [{"target": name, **accuracy.to_json()} for name, accuracy in of_classes]
-        found = {**formatting.as_json(vars(self)), "per_class": per_class}
+        present = [group for group in self.groups if group.accuracy.n]
+        empty = {"empty_groups": len(self.groups) - len(present)}
+        fields = {**vars(self), "groups": present, "per_class": per_class}
+        found: dict[str, Any] = {**formatting.as_json(fields), **empty}
         if self.detection is None:  # only where a class is named as positive
             del found["detection"]
         return found
@@ -323,7 +329,7 @@ def _parts(value: Mapping[str, Any]) -> dict[str, Any]:
         **{n: None if part is None else Estimate.from_json(part) for n, part in optional.items()},
         "worst_group": None if worst is None else Group.from_json(worst),
         "per_class": tuple(map(Estimate.from_json, value["per_class"])),
-        "groups": tuple(map(Group.from_json, value["groups"])),
+        "groups": _all_groups(value),
         "classes": tuple(value["classes"]),
         "biases": tuple(value["biases"]),
         "aligned_groups": tuple(map(tuple, value["aligned_groups"])),
@@ -333,6 +339,15 @@ def _parts(value: Mapping[str, Any]) -> dict[str, Any]:
         "detection": Detection.from_json(value["detection"]) if "detection" in value else None,
         "attributes": {n: Metrics.from_json(part) for n, part in value["attributes"].items()},
     }
+
+
+def _all_groups(value: Mapping[str, Any]) -> tuple[Group, ...]:
+    """The groups with samples, which are listed, and those without, in the order of their names."""
+    listed = {(each["target"], each["bias"]): Group.from_json(each) for each in value["groups"]}
+    pairs = [(target, bias) for target in value["classes"] for bias in value["biases"]]
+    if len(pairs) - len(listed) != value["empty_groups"] or not listed.keys() <= set(pairs):
+        raise ValueError("its groups are not those of its classes and bias values")
+    return tuple(listed.get(pair) or Group(*pair, NO_SAMPLES) for pair in pairs)
 
 
 def _html_row(name: str, part: Estimate) -> str:

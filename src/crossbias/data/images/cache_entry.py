@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -165,20 +166,20 @@ class KnownRows:
     """The rows of all arrays of one kind, by identity or by content.
 
     A file that moved, or that is now in another split, has the same content, so its pixels are
-    copied instead of decoded.
+    copied instead of decoded. The records of an array are read when a row is not in those before:
+    a further split of known images needs a few arrays, however many there are.
     """
 
     def __init__(self, kind: Path, row_bytes: int) -> None:
         self.row_bytes = row_bytes
         self._places: dict[bytes, _RowPlace] = {}
-        for folder in sorted(kind.iterdir()):
-            for number, record in enumerate(read_records(folder)):
-                place = _RowPlace(folder / "pixels", number, record)
-                self._places[record.identity] = self._places[record.content] = place
+        self._lock = Lock()
+        # Large arrays know most of the images. Each is popped from the end.
+        self._unread = sorted(kind.iterdir(), key=_size_of_records)
 
     def find(self, key: bytes) -> DecodedRow | None:
         """The row with this identity or content, if its pixels still match their record."""
-        place = self._places.get(key)
+        place = self._place(key)
         if place is None:
             return None
         try:
@@ -190,3 +191,21 @@ class KnownRows:
         if hashlib.sha256(pixels).digest() != place.record.pixels:
             return None
         return DecodedRow(place.record.content, pixels)
+
+    def _place(self, key: bytes) -> _RowPlace | None:
+        with self._lock:  # several threads look for rows
+            while key not in self._places and self._unread:
+                folder = self._unread.pop()
+                for number, record in enumerate(read_records(folder)):
+                    place = _RowPlace(folder / "pixels", number, record)
+                    self._places.setdefault(record.identity, place)
+                    self._places.setdefault(record.content, place)
+            return self._places.get(key)
+
+
+def _size_of_records(folder: Path) -> tuple[int, str]:
+    """Size of the file ``rows`` of an array, and the name, which orders arrays of equal size."""
+    try:
+        return (folder / "rows").stat().st_size, folder.name
+    except OSError:
+        return 0, folder.name

@@ -1,0 +1,102 @@
+"""What grows with the data: null tables of an audit, records of the cache, groups of a split.
+
+python -m benchmarks.scale
+
+Each is measured as it was done before and as it is done now, in turns.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+from benchmarks.measure import alternate, keep
+from crossbias.audit import association
+from crossbias.data.images import cache_entry
+from crossbias.data.images.cache_entry import CacheEntry, DecodedRow, KnownRows
+from crossbias.verify import Metrics
+
+SHUFFLES = 99
+IMAGES, SEEDS = 4_000, 16
+
+
+def main() -> None:
+    found = {"null tables": _null_tables(), "records": _records(), "groups": _groups()}
+    keep("scale", found, "cpu")
+
+
+def _null_tables() -> list[dict[str, Any]]:
+    """Seconds of an association's test with so many samples."""
+    rows = []
+    for n in (100_000, 200_000, 400_000, 800_000):
+        random = np.random.default_rng(0)
+        columns = [torch.from_numpy(random.integers(0, 10, n)) for _ in range(2)]
+        counts = association.count_table(*columns, (10, 10))
+
+        def shuffled() -> None:
+            pairs = association._shuffled(*columns, None, SHUFFLES, random)  # noqa: B023
+            np.stack([association.count_table(*pair, (10, 10)) for pair in pairs])
+
+        def drawn() -> None:
+            association._null_tables(counts, SHUFFLES, random)  # noqa: B023
+
+        times = alternate({"shuffled": shuffled, "drawn": drawn}, 3)
+        rows.append({"samples": n} | {name: round(min(each), 4) for name, each in times.items()})
+    return rows
+
+
+def _records() -> list[dict[str, Any]]:
+    """Records that are read to find all images of a further split, after so many seeds."""
+    rows, read = [], []
+    real = cache_entry.read_records
+
+    def counted(folder: Path) -> list[Any]:
+        records = real(folder)
+        read.append(len(records))
+        return records
+
+    with tempfile.TemporaryDirectory() as home:
+        kind = Path(home)
+        for seed in range(SEEDS):
+            names = [f"{each}" for each in np.random.default_rng(seed).permutation(IMAGES)]
+            _write(kind, names[: IMAGES * 4 // 5])
+            _write(kind, names[IMAGES * 4 // 5 :])
+            identities = CacheEntry.of(kind, names, (4,)).identities
+            with patch.object(cache_entry, "read_records", counted):
+                read.clear()
+                known = KnownRows(kind, 4)
+                assert all(known.find(identity) for identity in identities)
+            all_records = sum(len(real(folder)) for folder in kind.iterdir())
+            if seed + 1 in (1, 2, 4, 8, 16):
+                rows.append({"seeds": seed + 1, "all": all_records, "read": sum(read)})
+    return rows
+
+
+def _write(kind: Path, names: list[str]) -> None:
+    entry = CacheEntry.of(kind, names, (4,))
+    entry.folder.mkdir()
+    with entry.writer() as write:
+        for number, identity in enumerate(entry.identities):
+            write(number, DecodedRow(identity, b"1234"))
+
+
+def _groups() -> list[dict[str, Any]]:
+    """Bytes of the groups in a file of metrics, with so many classes and as many values."""
+    rows = []
+    for size in (10, 100, 300, 1000):
+        names, each = [f"{number}" for number in range(size)], torch.arange(size)
+        metrics = Metrics.from_answers(
+            each, each, each, alignment=None, classes=names, values=names
+        )
+        present = len(json.dumps(metrics.to_json()["groups"], indent=2))
+        listed = sum(len(json.dumps(group.to_json(), indent=2)) for group in metrics.groups)
+        rows.append({"classes": size, "all groups": listed, "groups with samples": present})
+    return rows
+
+
+if __name__ == "__main__":
+    main()
