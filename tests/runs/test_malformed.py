@@ -22,7 +22,7 @@ from crossbias.train.checkpoint import load_checkpoint
 from crossbias.train.run import Run
 
 EXPERIMENT = Experiment(
-    method={"name": "pgd", "biased_epochs": 1},
+    method={"name": "pgd", "biased_epochs": 2},
     data={"name": "glyphs", "size": 24, "test_size": 12},
     network={"name": "simple-convnet-1"},
     train={"epochs": 2, "batch_size": 12, "device": "cpu", "selection": "validation-accuracy"},
