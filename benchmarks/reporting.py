@@ -6,7 +6,6 @@ Each run is as large as a page gets with ten classes: 100 groups, 100 epochs, si
 python -m benchmarks.reporting
 """
 
-import json
 import tempfile
 import time
 from pathlib import Path
@@ -16,7 +15,7 @@ import torch
 from benchmarks.measure import keep, seconds
 from crossbias.report import report
 from crossbias.runs.files import write_json
-from crossbias.runs.folder import RunFolder
+from crossbias.runs.folder import RunFolder, as_line
 from crossbias.runs.stored import TrainingLabels, Views, save_labels, save_predictions, save_views
 from crossbias.verify import Predictions
 
@@ -51,7 +50,7 @@ def write_run(folder: Path, seed: int) -> Path:
     save_predictions(folder / "predictions.npz", {"test": test})
     write_json(folder / "metrics.json", {"test": metrics.to_json()})
     write_json(folder / "config.json", config(seed))
-    (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log()))
+    (folder / "log.jsonl").write_text("".join(map(as_line, log())))
     rows = torch.linspace(0, len(test.target) - 1, 300).long()
     views = Views(
         rows=rows,

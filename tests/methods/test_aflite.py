@@ -15,6 +15,7 @@ from crossbias.testing import contract, tiny_data
 from crossbias.train.run import Run
 
 from .seeds import SEEDS
+from .vectors import plain_bias
 
 OTHER_VALUES = {
     "classifiers": 3,
@@ -41,26 +42,13 @@ def test_features_change_the_result(tmp_path):
     rules["features changes the result"].check()
 
 
-def toy(samples: int, aligned: float, seed: int) -> BiasedDataset:
-    """The first number shows the bias plainly, the second the class with noise."""
-    generator = torch.Generator().manual_seed(seed)
-    target = torch.arange(samples) % 2
-    bias = torch.where(torch.rand(samples, generator=generator) < aligned, target, 1 - target)
-    noise = torch.randn(samples, 2, generator=generator) * torch.tensor([0.3, 0.6])
-    return BiasedDataset(
-        inputs=torch.stack([4.0 * bias - 2, 2.0 * target - 1], 1) + noise, targets=target,
-        attributes={"bias": bias}, bias="bias", name="toy", split="test" if seed > 99 else "train",
-        alignments={"bias": torch.eye(2, dtype=torch.bool)},
-    )  # fmt: skip
-
-
 def kept_rows(method: AFLite, data: BiasedDataset) -> torch.Tensor:
     return method._kept(Run(data, network=crossbias.Recipe("mlp"), config=CONFIG))
 
 
 def test_the_filter_is_algorithm_1_written_out(tmp_path):
     """Round by round, with splits drawn from the same seeds."""
-    data = toy(200, 0.9, seed=0)
+    data = plain_bias(200, 0.9, seed=0)
     np.save(tmp_path / "both.npy", data.inputs.numpy())
     method = AFLite(
         features=str(tmp_path / "both.npy"), classifiers=8, training_share=0.4, slice_share=0.1,
@@ -99,7 +87,7 @@ def test_only_predictable_samples_are_left_out_and_equal_scores_at_random():
 
 
 def test_conflicting_samples_remain_where_features_show_the_bias(tmp_path):
-    data = toy(800, 0.95, seed=0)
+    data = plain_bias(800, 0.95, seed=0)
     np.save(tmp_path / "bias.npy", data.inputs[:, :1].numpy())
     kept = kept_rows(AFLite(features=str(tmp_path / "bias.npy")), data) > 0
     assert int(kept.sum()) == 80
@@ -108,7 +96,7 @@ def test_conflicting_samples_remain_where_features_show_the_bias(tmp_path):
 
 def test_a_class_is_never_lost(tmp_path):
     """Without noise everything is predictable; the goal is one sample for two classes."""
-    data = toy(40, 1.0, seed=0)
+    data = plain_bias(40, 1.0, seed=0)
     np.save(tmp_path / "answer.npy", data.targets[:, None].numpy())
     method = AFLite(features=str(tmp_path / "answer.npy"), target_share=0.01, slice_share=0.5)
     config = TrainConfig(epochs=1, batch_size=8, device="cpu")
@@ -145,7 +133,7 @@ def test_features_that_do_not_fit_are_refused(data, network, tmp_path):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_it_is_right_on_more_conflicting_samples_than_plain_training(seed, tmp_path):
-    train, test = toy(1600, 0.95, seed), toy(1000, 0.5, seed + 100)
+    train, test = plain_bias(1600, 0.95, seed), plain_bias(1000, 0.5, seed + 100)
     np.save(tmp_path / "bias.npy", train.inputs[:, :1].numpy())
     config = TrainConfig(steps=200, batch_size=64, lr=0.01, device="cpu", seed=seed)
     method = AFLite(features=str(tmp_path / "bias.npy"))

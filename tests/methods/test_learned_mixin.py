@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import crossbias
-from crossbias import BiasedDataset, Network, TrainConfig
+from crossbias import Network, TrainConfig
 from crossbias.errors import CrossbiasError
 from crossbias.methods import ERM, LearnedMixin
 from crossbias.networks import create_network
@@ -17,6 +17,7 @@ from crossbias.testing import contract
 from crossbias.train.run import Run
 
 from .seeds import SEEDS
+from .vectors import plain_bias
 
 OTHER_VALUES = {
     "biased": "convnet",
@@ -84,23 +85,9 @@ def test_networks_that_learned_nothing_are_named(data, network):
     assert "Without the biased network" in found["network left everything to the biased one"]
 
 
-def toy(samples: int, aligned: float, seed: int) -> BiasedDataset:
-    """The first number shows the bias plainly, the second the class with noise."""
-    generator = torch.Generator().manual_seed(seed)
-    target = torch.arange(samples) % 2
-    bias = torch.where(torch.rand(samples, generator=generator) < aligned, target, 1 - target)
-    noise = torch.randn(samples, 2, generator=generator) * torch.tensor([0.3, 0.6])
-    return BiasedDataset(
-        inputs=torch.stack([4.0 * bias - 2, 2.0 * target - 1], 1) + noise, targets=target,
-        attributes={"bias": bias}, bias="bias", name="toy", split="test" if seed > 99 else "train",
-        alignments={"bias": torch.eye(2, dtype=torch.bool)},
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_it_is_right_on_more_conflicting_samples_than_plain_training(seed):
-    """90% with each of three seeds, plain training 77 to 81%."""
-    train, test = toy(800, 0.95, seed), toy(1000, 0.5, seed + 100)
+    train, test = plain_bias(800, 0.95, seed), plain_bias(1000, 0.5, seed + 100)
     config = TrainConfig(epochs=10, batch_size=64, lr=0.01, device="cpu", seed=seed)
     plain, mixed = (
         crossbias.fit(each, train, network="mlp", config=config).evaluate(test)["test"]

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import crossbias
-from crossbias import BiasedDataset, Network, TrainConfig
+from crossbias import Network, TrainConfig
 from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.methods import ERM, REPAIR
 from crossbias.methods.repair import WeightGame
@@ -21,6 +21,7 @@ from crossbias.testing import contract, tiny_data
 from crossbias.train.run import Run
 
 from .seeds import SEEDS
+from .vectors import plain_bias
 
 SGD = TrainConfig(batch_size=24, device="cpu", optimizer="sgd", momentum=0.0, lr=0.1)
 
@@ -172,23 +173,10 @@ def test_a_class_of_which_little_is_kept_is_named(data, network):
     assert "0 (2), 1 (2), 2 (2)" in found.sentence
 
 
-def toy(samples: int, aligned: float, seed: int) -> BiasedDataset:
-    """The first number shows the bias plainly, the second the class with noise."""
-    generator = torch.Generator().manual_seed(seed)
-    target = torch.arange(samples) % 2
-    bias = torch.where(torch.rand(samples, generator=generator) < aligned, target, 1 - target)
-    noise = torch.randn(samples, 2, generator=generator) * torch.tensor([0.3, 0.6])
-    return BiasedDataset(
-        inputs=torch.stack([4.0 * bias - 2, 2.0 * target - 1], 1) + noise, targets=target,
-        attributes={"bias": bias}, bias="bias", name="toy", split="test" if seed > 99 else "train",
-        alignments={"bias": torch.eye(2, dtype=torch.bool)},
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_it_is_right_on_more_conflicting_samples_than_plain_training(seed, tmp_path):
     """The probe is told the bias, as in the paper's experiment on colors."""
-    train, test = toy(800, 0.95, seed), toy(1000, 0.5, seed + 100)
+    train, test = plain_bias(800, 0.95, seed), plain_bias(1000, 0.5, seed + 100)
     np.save(tmp_path / "bias.npy", train.inputs[:, :1].numpy())
     config = TrainConfig(epochs=10, batch_size=64, lr=0.01, device="cpu", seed=seed)
     method = REPAIR(features=str(tmp_path / "bias.npy"), probe_epochs=30, weight_lr=20.0)

@@ -1,6 +1,5 @@
 """Run folders as training leaves them, made up: accuracies are chosen, files are real."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
@@ -13,7 +12,7 @@ import torch
 
 from crossbias.report import report as write_report
 from crossbias.runs.files import write_json
-from crossbias.runs.folder import RunFolder
+from crossbias.runs.folder import RunFolder, as_line
 from crossbias.runs.stored import TrainingLabels, Views, save_labels, save_predictions, save_views
 from crossbias.types import UNKNOWN
 from crossbias.verify import Predictions
@@ -66,8 +65,7 @@ class FakeRun:
         if self.views:
             self._keep_views(folder, splits["test"])
         write_json(folder / "config.json", self._config(folder))
-        lines = [json.dumps(line) for line in self._log()]
-        (folder / "log.jsonl").write_text("\n".join(lines) + "\n")
+        (folder / "log.jsonl").write_text("".join(map(as_line, self._log())))
         if self.done:
             RunFolder(folder).finish()
         return folder

@@ -588,5 +588,9 @@ def test_clusters_widen_gains_replace_mcnemar_and_are_named(
     assert note.startswith("The 270 samples are in 27 clusters and say as much about the overall")
     assert not [line for line in legend(one) if "clusters" in line]
     assert note in report(*clustered)
+    wide, narrow = (compare(runs, positive="circle").rows[0].numbers for runs in (clustered, plain))
+    for name in ("sensitivity", "auc"):
+        assert wide[name].value == pytest.approx(narrow[name].value)
+        assert wide[name].high - wide[name].low > 1.2 * (narrow[name].high - narrow[name].low)
     with pytest.raises(CrossbiasError, match="they differ in number of clusters: none and 27;"):
         compare([plain[0], clustered[1]])

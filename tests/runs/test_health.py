@@ -18,7 +18,10 @@ def test_a_run_without_the_file_is_healthy(tmp_path):
     assert load_health(tmp_path / "health.json") == []
 
 
-@pytest.mark.parametrize("text", ["{", "3", '["few"]', '[{"name": "few"}]'])
+COMPLETE = '[{"name": "few", "sentence": "There are 3 samples.", "remedy": "Collect more."}]'
+
+
+@pytest.mark.parametrize("text", ["{", "3", '["few"]', '[{"name": "few"}]', COMPLETE])
 def test_a_damaged_file_is_refused(text, tmp_path):
     (tmp_path / "health.json").write_text(text)
     with pytest.raises(CrossbiasError, match=r"health.json is damaged"):

@@ -36,11 +36,18 @@ def ridge_classifiers(
             [ 0.5000,  0.5000]], dtype=torch.float64)
     """
     inputs = F.pad(features.double(), (0, 1), value=1.0)  # (n, D + 1)
-    answers, weights = F.one_hot(target, classes).double(), fitted.double()
+    answers = F.one_hot(target, classes).double()
+    at_once = max(1, _ENTRIES // inputs.shape[1] ** 2)  # classifiers whose matrices memory holds
+    parts = torch.split(fitted.double(), at_once)
+    return torch.cat([_solved(inputs, answers, weights, ridge) for weights in parts])
+
+
+def _solved(inputs: Tensor, answers: Tensor, weights: Tensor, ridge: float) -> Tensor:
+    """The normal equations of some classifiers, ``weights`` (m, n) of zeros and ones."""
     size = inputs.shape[1]
-    gram = inputs.new_zeros(len(fitted), size, size)
-    moments = inputs.new_zeros(len(fitted), size, classes)
-    for rows in _slices(len(inputs), len(fitted) * size):
+    gram = inputs.new_zeros(len(weights), size, size)
+    moments = inputs.new_zeros(len(weights), size, answers.shape[1])
+    for rows in _slices(len(inputs), len(weights) * size):
         weighted = weights[:, rows, None] * inputs[rows]  # (m, rows, D + 1)
         gram += weighted.transpose(1, 2) @ inputs[rows]
         moments += weighted.transpose(1, 2) @ answers[rows]

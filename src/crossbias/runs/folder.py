@@ -122,7 +122,7 @@ class RunFolder:
         self.check_writer()
         try:
             with self.log.open("a", encoding="utf-8") as file:
-                file.write(_as_line(record))
+                file.write(as_line(record))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -299,7 +299,7 @@ class RunFolder:
         return f", or continue it: {resume_command(self.path)}" if unfinished else ""
 
 
-def _as_line(record: dict[str, Any]) -> str:
+def as_line(record: dict[str, Any]) -> str:
     """A line of the log, which ends with a checksum of the record."""
     return json.dumps(record | {"crc32": checksum(record)}) + "\n"
 
@@ -312,9 +312,8 @@ def as_record(line: str) -> dict[str, Any] | None:
         return None
     if not isinstance(found, dict) or not isinstance(found.get("stage"), str):
         return None
-    known = found.pop("crc32", None)  # lines of other programs have none
-    whole = isinstance(found.get("epoch"), int) and known in (None, checksum(found))
-    return found if whole else None
+    known = found.pop("crc32", None)
+    return found if isinstance(found.get("epoch"), int) and known == checksum(found) else None
 
 
 def check_finished(path: Path) -> None:

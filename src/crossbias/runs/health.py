@@ -42,9 +42,9 @@ def load_health(path: Path) -> list[Symptom]:
         ) from error
 
 
-def _symptom(crc32: int | None = None, **entry: str) -> Symptom:
+def _symptom(crc32: int, **entry: str) -> Symptom:
     """The symptom of an entry; ValueError if it is not as it was written."""
-    if crc32 is not None and crc32 != checksum(entry):
+    if crc32 != checksum(entry):
         raise ValueError("the checksum is another")
     return Symptom(**{key: str(value) for key, value in entry.items()})
 

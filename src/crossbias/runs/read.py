@@ -120,7 +120,7 @@ class FinishedRun:
             found = detect(
                 answers.target, answers.attribute(attribute), answers.answers,
                 answers.probabilities, positive=wanted, classes=metrics.classes,
-                values=metrics.biases,
+                values=metrics.biases, cluster=answers.cluster,
             )  # fmt: skip
             return replace(metrics, detection=found)
 

@@ -1,0 +1,18 @@
+"""Vectors of two numbers, for methods whose biased network or features see one of them."""
+
+import torch
+
+from crossbias import BiasedDataset
+
+
+def plain_bias(samples: int, aligned: float, seed: int) -> BiasedDataset:
+    """The first number shows the bias plainly, the second the class with noise."""
+    generator = torch.Generator().manual_seed(seed)
+    target = torch.arange(samples) % 2
+    bias = torch.where(torch.rand(samples, generator=generator) < aligned, target, 1 - target)
+    noise = torch.randn(samples, 2, generator=generator) * torch.tensor([0.3, 0.6])
+    return BiasedDataset(
+        inputs=torch.stack([4.0 * bias - 2, 2.0 * target - 1], 1) + noise, targets=target,
+        attributes={"bias": bias}, bias="bias", name="toy", split="test" if seed > 99 else "train",
+        alignments={"bias": torch.eye(2, dtype=torch.bool)},
+    )  # fmt: skip
