@@ -69,7 +69,7 @@ def _model(tree: Path, config: Path, out: Path) -> str:
         f"import sys; sys.path.insert(0, {str(tree / 'src')!r}); "
         f"from crossbias.cli import main; main()"
     )
-    if "small_convnet" not in (tree / "src/crossbias/networks/papers.py").read_text():
+    if "small-convnet" not in (tree / "src/crossbias/networks/recipe.py").read_text():
         text = config.read_text().replace("small-convnet", "simple-convnet-1")
         config = config.with_name("padded.toml")  # as the padded network was called then
         config.write_text(text)
