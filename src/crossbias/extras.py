@@ -10,6 +10,7 @@ EXTRAS: Final = {
     "datasets": ("datasets", "huggingface"),
     "mlflow": ("MLflow", "mlflow"),
     "pyarrow": ("pyarrow", "parquet"),
+    "pydicom": ("pydicom", "dicom"),
     "sklearn": ("scikit-learn", "textures"),
     "tensorboard": ("TensorBoard", "tensorboard"),
     "torchvision": ("torchvision", "download"),
