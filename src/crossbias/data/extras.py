@@ -1,4 +1,4 @@
-"""Packages that only some data sets need; each is installed by an extra of crossbias."""
+"""Packages that only some data sets and models need; an extra of crossbias installs each."""
 
 import importlib.util
 from typing import Final
@@ -8,6 +8,8 @@ from crossbias.errors import CrossbiasError
 EXTRAS: Final = {
     "av": ("PyAV", "video"),
     "datasets": ("datasets", "huggingface"),
+    "onnxruntime": ("ONNX Runtime", "onnx"),
+    "onnxscript": ("onnxscript", "onnx"),
     "pyarrow": ("pyarrow", "parquet"),
     "sklearn": ("scikit-learn", "textures"),
     "torchvision": ("torchvision", "download"),
