@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crossbias.data.extras import check_installed
 from crossbias.errors import CrossbiasError
+from crossbias.extras import check_installed
 from crossbias.models.onnx_metadata import OnnxMetadata
 from crossbias.networks.trace import first_line
 

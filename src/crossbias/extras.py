@@ -1,4 +1,4 @@
-"""Packages that only some data sets and models need; an extra of crossbias installs each."""
+"""Packages that only some functions need; each is installed by an extra of crossbias."""
 
 import importlib.util
 from typing import Final
@@ -8,11 +8,14 @@ from crossbias.errors import CrossbiasError
 EXTRAS: Final = {
     "av": ("PyAV", "video"),
     "datasets": ("datasets", "huggingface"),
+    "mlflow": ("MLflow", "mlflow"),
     "onnxruntime": ("ONNX Runtime", "onnx"),
     "onnxscript": ("onnxscript", "onnx"),
     "pyarrow": ("pyarrow", "parquet"),
     "sklearn": ("scikit-learn", "textures"),
+    "tensorboard": ("TensorBoard", "tensorboard"),
     "torchvision": ("torchvision", "download"),
+    "wandb": ("wandb", "wandb"),
 }
 """For each module, the name of its package and the extra that installs it."""
 
