@@ -93,7 +93,7 @@ def _read(file: BinaryIO, elements: tuple[str, ...], *, header: bool = False) ->
 
 def _check_supported(found: "Dataset") -> None:
     """Refuse what has no picture, several pictures, or a compression nobody here can decode."""
-    from pydicom.pixels.decoders import get_decoder
+    from pydicom.pixels.decoders.base import get_decoder
 
     if "PixelData" not in found:
         raise CrossbiasError("is a DICOM file without pixels of 8 or 16 bits")
