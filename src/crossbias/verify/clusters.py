@@ -1,15 +1,14 @@
 """Samples that belong together, such as the images of one patient: how much they really say."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from crossbias.verify.accuracies import WEIGHTS, stratified
-from crossbias.verify.cells import Group
+from crossbias.verify.accuracies import stratified
 from crossbias.verify.intervals import NO_SAMPLES, Estimate, lowest_of, wilson, wilson_limits
 
 if TYPE_CHECKING:
@@ -76,55 +75,48 @@ def with_clusters(
         cluster: ``(n,)`` the cluster of each sample, any whole numbers.
     """
     cluster = torch.unique(cluster, return_inverse=True)[1]
-    width, right = len(metrics.biases) + 1, answers == targets
-    cell = targets * width + biases.remainder(width)
-    over = partial(_judged, right, cluster)
-    cells = metrics.cells
+    right, cells = answers == targets, metrics.cells
+    place = cells.place_of(targets, biases)
     found: dict[str, Any] = {
-        name: over(*stratified(name, cell, WEIGHTS[name](cells)))
+        name: clustered_accuracy(right, *stratified(name, cells, place), cluster)
         for name in ("overall", "aligned", "conflicting", "unbiased", "class_averaged")
         if getattr(metrics, name) is not None
     }
+    of_cells = [
+        rows for rows, known in zip(_rows_of(place, len(cells.total)), cells.known, strict=True)
+        if known
+    ]  # fmt: skip
     groups = tuple(
-        Group(group.target, group.bias, over(cell == row * width + column, None))
-        for (row, column), group in zip(
-            ((r, c) for r in range(len(metrics.classes)) for c in range(width - 1)),
-            metrics.groups,
-            strict=True,
-        )
+        group._replace(accuracy=share_of(right[rows], cluster[rows]))
+        for group, rows in zip(metrics.groups, of_cells, strict=True)
     )
-    per_class = tuple(over(targets == number, None) for number in range(len(metrics.classes)))
+    of_classes = _rows_of(targets, len(metrics.classes))
     worst = metrics.worst_group and metrics.worst_group._replace(
-        accuracy=_lowest(right, cluster, cell, width)
+        accuracy=_lowest(right, cluster, of_cells)
     )
     return replace(
-        metrics, **found, groups=groups, per_class=per_class, worst_group=worst,
+        metrics, **found, groups=groups, worst_group=worst,
+        per_class=tuple(share_of(right[rows], cluster[rows]) for rows in of_classes),
         clusters=int(cluster.max()) + 1, effective_samples=effective_samples(right, cluster),
     )  # fmt: skip
 
 
-def _judged(right: Tensor, cluster: Tensor, part: Tensor, weights: Tensor | None) -> Estimate:
-    if weights is None:
-        part, weights = part.long(), torch.tensor([0.0, 1.0])
-    return clustered_accuracy(right, part, weights, cluster)
+def _rows_of(part: Tensor, parts: int) -> tuple[Tensor, ...]:
+    """The samples of each part, found in one pass."""
+    sizes: list[int] = torch.bincount(part, minlength=parts).tolist()
+    return torch.split(part.argsort(stable=True), sizes)
 
 
-def _lowest(right: Tensor, cluster: Tensor, cell: Tensor, width: int) -> Estimate:
+def _lowest(right: Tensor, cluster: Tensor, groups: Sequence[Tensor]) -> Estimate:
     """The lowest accuracy of a group, with limits at the effective sizes of all groups."""
-    known = [number for number in sorted(set(cell.tolist())) if number % width < width - 1]
-    sizes, hits, real = [], [], []
-    for number in known:
-        value, effective, n = _mean(
-            right, (cell == number).long(), torch.tensor([0.0, 1.0]), cluster
-        )
-        sizes.append(effective)
-        hits.append(value * effective)
-        real.append((value, n))
-    if not known:
+    found = [
+        _mean(right[rows], torch.zeros_like(rows), torch.ones(1), cluster[rows]) for rows in groups
+    ]
+    if not found:
         return NO_SAMPLES
-    worst = min(range(len(real)), key=lambda place: real[place][0])
-    limits = lowest_of(hits, sizes)
-    return Estimate(real[worst][0], limits.low, limits.high, real[worst][1])
+    limits = lowest_of([value * size for value, size, _ in found], [size for _, size, _ in found])
+    value, _, n = min(found, key=lambda group: group[0])
+    return Estimate(value, limits.low, limits.high, n)
 
 
 def _mean(
