@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +13,8 @@ from crossbias.verify.intervals import NO_SAMPLES, Estimate, lowest_of, wilson, 
 
 if TYPE_CHECKING:
     from crossbias.verify.metrics import Metrics
+
+_Z: Final = 1.959963984540054  # the normal quantile of a 95% interval
 
 
 def clustered_accuracy(right: Tensor, part: Tensor, weights: Tensor, cluster: Tensor) -> Estimate:
@@ -34,10 +36,7 @@ def clustered_accuracy(right: Tensor, part: Tensor, weights: Tensor, cluster: Te
     Returns:
         The mean; ``n`` is the number of samples.
     """
-    value, effective, n = _mean(right, part, weights, cluster)
-    if not n:
-        return NO_SAMPLES
-    return Estimate(value, *wilson_limits(value, effective), n)
+    return _limited(_mean(right, part, weights, cluster))
 
 
 def share_of(flags: Tensor, cluster: Tensor | None) -> Estimate:
@@ -54,7 +53,7 @@ def share_of(flags: Tensor, cluster: Tensor | None) -> Estimate:
 
 def effective_samples(right: Tensor, cluster: Tensor) -> float:
     """How many independent samples would say as much about the accuracy over all samples."""
-    return _mean(right, torch.zeros_like(cluster), torch.ones(1), cluster)[1]
+    return _mean(right, torch.zeros_like(cluster), torch.ones(1), cluster).effective
 
 
 def design_effect(right: Tensor, cluster: Tensor) -> float:
@@ -82,54 +81,84 @@ def with_clusters(
         for name in ("overall", "aligned", "conflicting", "unbiased", "class_averaged")
         if getattr(metrics, name) is not None
     }
-    of_cells = [
-        rows for rows, known in zip(_rows_of(place, len(cells.total)), cells.known, strict=True)
-        if known
-    ]  # fmt: skip
+    of_cells = _means_of_parts(right, place, len(cells.total), cluster)
+    of_groups = [mean for mean, known in zip(of_cells, cells.known, strict=True) if known]
     groups = tuple(
-        group._replace(accuracy=share_of(right[rows], cluster[rows]))
-        for group, rows in zip(metrics.groups, of_cells, strict=True)
+        group._replace(accuracy=_limited(mean))
+        for group, mean in zip(metrics.groups, of_groups, strict=True)
     )
-    of_classes = _rows_of(targets, len(metrics.classes))
-    worst = metrics.worst_group and metrics.worst_group._replace(
-        accuracy=_lowest(right, cluster, of_cells)
-    )
+    of_classes = _means_of_parts(right, targets, len(metrics.classes), cluster)
+    worst = metrics.worst_group and metrics.worst_group._replace(accuracy=_lowest(of_groups))
     return replace(
         metrics, **found, groups=groups, worst_group=worst,
-        per_class=tuple(share_of(right[rows], cluster[rows]) for rows in of_classes),
+        per_class=tuple(map(_limited, of_classes)),
         clusters=int(cluster.max()) + 1, effective_samples=effective_samples(right, cluster),
     )  # fmt: skip
 
 
-def _rows_of(part: Tensor, parts: int) -> tuple[Tensor, ...]:
-    """The samples of each part, found in one pass."""
-    sizes: list[int] = torch.bincount(part, minlength=parts).tolist()
-    return torch.split(part.argsort(stable=True), sizes)
+class _Mean(NamedTuple):
+    """A mean, the number of independent samples that say as much about it, and the samples."""
+
+    value: float
+    effective: float
+    n: int
 
 
-def _lowest(right: Tensor, cluster: Tensor, groups: Sequence[Tensor]) -> Estimate:
-    """The lowest accuracy of a group, with limits at the effective sizes of all groups."""
-    found = [
-        _mean(right[rows], torch.zeros_like(rows), torch.ones(1), cluster[rows]) for rows in groups
-    ]
-    if not found:
+def _limited(mean: _Mean) -> Estimate:
+    """The mean with Wilson's limits."""
+    if not mean.n:
         return NO_SAMPLES
-    limits = lowest_of([value * size for value, size, _ in found], [size for _, size, _ in found])
-    value, _, n = min(found, key=lambda group: group[0])
-    return Estimate(value, limits.low, limits.high, n)
+    return Estimate(mean.value, *wilson_limits(mean.value, mean.effective), mean.n)
 
 
-def _mean(
-    right: Tensor, part: Tensor, weights: Tensor, cluster: Tensor
-) -> tuple[float, float, int]:
-    """The weighted mean, the number of independent samples that say as much, and the samples."""
+def _lowest(groups: Sequence[_Mean]) -> Estimate:
+    """The lowest accuracy of a group, with limits at the effective sizes of all groups."""
+    if not groups:
+        return NO_SAMPLES
+    hits = [value * effective for value, effective, _ in groups]
+    limits = lowest_of(hits, [effective for _, effective, _ in groups])
+    worst = min(groups, key=lambda group: group.value)
+    return Estimate(worst.value, limits.low, limits.high, worst.n)
+
+
+def _means_of_parts(right: Tensor, part: Tensor, parts: int, cluster: Tensor) -> list[_Mean]:
+    """``_mean`` of each part by itself, all of them in one pass over the samples."""
+    from scipy.special import stdtrit
+
+    sizes = torch.bincount(part, minlength=parts).double()
+    rates = torch.bincount(part, weights=right.double(), minlength=parts) / sizes.clamp(min=1)
+    off = right.double() - rates[part]  # what a sample adds, times the size of its part
+    squares = off.square()
+    alone = torch.bincount(part, weights=squares, minlength=parts)
+    largest = torch.zeros(parts).double().scatter_reduce(0, part, squares, "amax")
+    pairs, pair = torch.unique(part * (int(cluster.max()) + 1) + cluster, return_inverse=True)
+    owner = pairs // (int(cluster.max()) + 1)  # the part of each (part, cluster) pair
+    share = torch.bincount(pair) / sizes[owner]
+    sums = torch.bincount(pair, weights=off)
+    # As in ``inflation``, for parts that are one group each.
+    sums = torch.where(share < 1, sums / (1 - share).clamp(min=1e-9).sqrt(), 0.0)
+    variance = torch.bincount(owner, weights=sums.square(), minlength=parts)
+    clusters = torch.bincount(owner, minlength=parts).double()
+    mean_size = sizes / clusters.clamp(min=1)
+    extra = mean_size * largest / 2
+    effect = (variance + mean_size * extra) / (alone + extra).clamp(min=1e-300)
+    effect = torch.minimum(effect.clamp(min=1.0), 2 * mean_size)
+    effect = torch.where((alone > 0) & (clusters > 1), effect, mean_size)
+    quantile = torch.from_numpy(stdtrit((clusters - 1).clamp(min=1).numpy(), 0.975))
+    effective = sizes / effect.clamp(min=1) * (_Z / quantile) ** 2
+    columns = (rates.tolist(), effective.tolist(), sizes.long().tolist())
+    return [_Mean(*row) for row in zip(*columns, strict=True)]
+
+
+def _mean(right: Tensor, part: Tensor, weights: Tensor, cluster: Tensor) -> _Mean:
+    """A weighted mean over parts."""
     from scipy.special import stdtrit
 
     sizes = torch.bincount(part, minlength=len(weights))
     used = (weights != 0) & (sizes > 0)
     chosen = used[part]
     if not chosen.any():
-        return math.nan, 0.0, 0
+        return _Mean(math.nan, 0.0, 0)
     hits = torch.bincount(part, weights=right.double(), minlength=len(weights))[used]
     sizes, weights = sizes[used].double(), weights[used].double()
     rates, smooth = hits / sizes, (hits + 0.5) / (sizes + 1)
@@ -140,7 +169,7 @@ def _mean(
     effective = mean * (1 - mean) / independent / inflation(influence, place, cluster[chosen])
     clusters = len(torch.unique(cluster[chosen]))
     quantile = float(stdtrit(max(clusters - 1, 1), 0.975))
-    return value, effective * (1.959963984540054 / quantile) ** 2, int(chosen.sum())
+    return _Mean(value, effective * (_Z / quantile) ** 2, int(chosen.sum()))
 
 
 def inflation(influence: Tensor, part: Tensor, cluster: Tensor) -> float:
@@ -163,7 +192,7 @@ def inflation(influence: Tensor, part: Tensor, cluster: Tensor) -> float:
         return mean_size
     pairs, pair = torch.unique(members * (int(part.max()) + 1) + part, return_inverse=True)
     in_part = pairs % (int(part.max()) + 1)
-    share = torch.bincount(pair) / torch.bincount(part)[in_part]
+    share = torch.bincount(pair).double() / torch.bincount(part)[in_part]
     sums = torch.zeros(len(pairs)).double().index_add(0, pair, influence)
     sums = torch.where(share < 1, sums / (1 - share).clamp(min=1e-9).sqrt(), 0.0)
     owner = pairs // (int(part.max()) + 1)
