@@ -103,11 +103,9 @@ class CrossbiasClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features = validate_data(self, X, dtype=np.float64, reset=False)
         # In float64, so that a row has the same answer among other rows
         network = deepcopy(self.network_).double()
+        parts = torch.tensor(features).split(_ROWS)  # type: ignore[no-untyped-call]
         with torch.no_grad():
-            parts = [
-                network(part).logits.softmax(1) for part in torch.tensor(features).split(_ROWS)
-            ]
-        return torch.cat(parts).numpy()
+            return torch.cat([network(part).logits.softmax(1) for part in parts]).numpy()
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
         """The most probable class of each sample, ``(n,)``."""
