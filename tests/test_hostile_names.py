@@ -56,9 +56,9 @@ def test_an_error_about_a_hostile_name_is_one_line(monkeypatch, capsys):
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
 def test_cells_of_csv_are_no_formulas(text):
-    assert formats._csv_cell(text) == f"'{text}"
-    assert formats._csv_cell(f"a{text}") == f"a{text}"
+    assert formats.csv_cell(text) == f"'{text}"
+    assert formats.csv_cell(f"a{text}") == f"a{text}"
 
 
 def test_numbers_in_csv_stay_numbers():
-    assert [formats._csv_cell(value) for value in (-0.5, float("nan"), 3)] == [-0.5, "", 3]
+    assert [formats.csv_cell(value) for value in (-0.5, float("nan"), 3)] == [-0.5, "", 3]

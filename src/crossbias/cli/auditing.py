@@ -74,6 +74,7 @@ def audit(
         network=network,
         network_name=str(run),
         judged=None if network is None else experiment.split(judged),
+        judged_files=None if network is None else experiment.files(judged),
         permutations=permutations,
         seed=seed,
         device=device or "auto",

@@ -54,10 +54,10 @@ def _csv_line(comparison: Comparison, row: Row, name: str) -> list[object]:
         *(comparison.baseline.label, gain.value, gain.low, gain.high),
         test.p if test else math.nan,
     ]
-    return [_csv_cell(value) for value in line]
+    return [csv_cell(value) for value in line]
 
 
-def _csv_cell(value: object) -> object:
+def csv_cell(value: object) -> object:
     """A cell that no spreadsheet takes for a formula; NaN is left empty."""
     if isinstance(value, str):
         return f"'{value}" if value.startswith(_FORMULA) else value
