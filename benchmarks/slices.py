@@ -13,7 +13,7 @@ from crossbias import BiasedDataset
 from crossbias.audit.slices import find_slices
 from crossbias.seeds import generator_for
 
-SETS, DIMENSIONS = 400, 32
+SETS, DIMENSIONS = 200, 32
 
 NULL = {
     "400 samples, 20% errors": {"samples": 400, "errors": 0.2},
@@ -25,7 +25,7 @@ NULL = {
 """Errors that have nothing to do with the features within a class."""
 
 PATIENTS = {
-    "80 patients with 10 samples each": {"patients": 80, "each": 10},
+    "40 patients with 20 samples each": {"patients": 40, "each": 20},
     "200 patients with 4 samples each": {"patients": 200, "each": 4},
 }
 """Patients have features and an error rate of their own, unrelated to each other."""

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from torch import Tensor
-
 from crossbias.audit.attributes import AttributeFinding
 from crossbias.audit.slices import Slices
 from crossbias.audit.suspects import Candidate
@@ -34,13 +32,13 @@ class SliceMember(NamedTuple):
 
 
 def members_of(
-    slices: Slices, answers: Tensor, data: BiasedDataset, files: Sequence[Path] | None
+    slices: Slices, answers: Sequence[int], data: BiasedDataset, files: Sequence[Path] | None
 ) -> Iterator[SliceMember]:
     """The samples of all slices, slice by slice."""
     for number, found in enumerate(slices.found, start=1):
         held_out = set(found.held_out)
         for row in found.rows:
-            answer = data.classes[int(answers[row])]
+            answer = data.classes[answers[row]]
             yield SliceMember(
                 number, data.split, int(data.index[row]), found.target, answer,
                 answer != found.target, row in held_out,

@@ -60,7 +60,7 @@ class ModelFinding:
     overall_errors: Estimate  # confident errors in all samples
     design_effect: float = 1.0  # so many errors of clusters say as much as an independent one
     slices: Slices  # samples of a class on which it fails together
-    answers: Tensor  # (n,) its answers, not part of audit.json
+    answers: tuple[int, ...]  # class numbers, one for each sample; not part of audit.json
 
     def to_json(self) -> dict[str, Any]:
         """The findings as ``audit.json`` has them, without the answers."""
@@ -85,7 +85,7 @@ def audit_model(network: nn.Module, data: BiasedDataset, *, name: str, seed: int
         overall_errors=share_of(sure, data.cluster),
         design_effect=1.0 if data.cluster is None else design_effect(sure, data.cluster),
         slices=find_slices(features, answers, data, seed=seed),
-        answers=answers,
+        answers=tuple(answers.tolist()),
     )
 
 

@@ -20,7 +20,6 @@ from crossbias.audit.permutation import (
     p_value,
     shuffled_clusters,
 )
-from crossbias.audit.probe import standardized
 from crossbias.data.dataset import BiasedDataset
 from crossbias.formatting import as_json
 from crossbias.seeds import generator_for, seed_for
@@ -31,13 +30,14 @@ from crossbias.verify.clusters import share_of
 FEWEST: Final = 40  # samples of a class in each half, to look for slices in it
 
 _SMALLEST: Final = 8  # samples of a slice in each half
-_TYPICAL: Final = 20  # samples of a slice in the first half, for the number of slices
-_MOST: Final = 8  # slices of a class
+_NUMBERS: Final = (2, 3, 4, 6, 8)  # of groups into which a class is cut
+_TYPICAL: Final = 15  # samples of a group in the first half, on average at least
+_MOST: Final = 3  # slices of a class that are tested
 _PROMISING: Final = 0.1  # p-value in the first half of a slice that is tested in the second
 _PERMUTATIONS: Final = 999  # where samples are in clusters
 _DIMENSIONS: Final = 16  # of the features that are clustered
 _PROJECTED: Final = 64  # random directions that stand for more features than this
-_STARTS, _ROUNDS = 4, 30  # of k-means
+_STARTS, _ROUNDS = 3, 30  # of k-means
 _CLEAR: Final = 0.1  # how much more frequent a value must be in a slice that it explains
 _EXPLANATIONS: Final = 3  # values named for a slice
 
@@ -101,22 +101,20 @@ def find_slices(
         return Slices(tested=0, found=(), reason="the model gives no features")
     draw = generator_for(seed, "slices", "halves")
     second = random_folds(len(data), folds=2, generator=draw, cluster=data.cluster) == 1
-    wrong, large = answers != data.targets, False
-    candidates: list[tuple[int, tuple[Tensor, Tensor], Tensor, Tensor]] = []
-    for target in range(data.num_classes):
-        of_class = data.targets == target
-        rows = (of_class & ~second).nonzero().squeeze(1), (of_class & second).nonzero().squeeze(1)
-        if min(map(len, rows)) < FEWEST:
-            continue
-        large = True
-        groups = grouping_of(features, *rows, seed=seed_for(seed, "slices", target))
-        candidates += [(target, rows, *members) for members in _promising(groups, wrong[rows[0]])]
-    if not large:
+    wrong = answers != data.targets
+    searched = list(_large_classes(data.targets, second, data.num_classes))
+    if not searched:
         return Slices(
             tested=0,
             found=(),
             reason=f"no class has {2 * FEWEST} samples, {FEWEST} in each half of the data",
         )
+    candidates = []
+    for target, rows in searched:
+        own = seed_for(seed, "slices", target)
+        halves = reduced(features, *rows, seed=own)
+        promising = _promising(*halves, wrong[rows[0]], seed=own)
+        candidates += [(target, rows, *members) for members in promising]
     tested = [
         _tested(data, answers, wrong, *each, tests=len(candidates), seed=seed)
         for each in candidates
@@ -129,6 +127,17 @@ def find_slices(
     ]
     found.sort(key=lambda each: -each.errors.value)
     return Slices(tested=len(tested), found=tuple(_explained(found, data, second, seed)))
+
+
+def _large_classes(
+    targets: Tensor, second: Tensor, classes: int
+) -> Iterator[tuple[int, tuple[Tensor, Tensor]]]:
+    """Classes that are large enough to search in, each with its rows in both halves."""
+    for target in range(classes):
+        of_class = targets == target
+        rows = (of_class & ~second).nonzero().squeeze(1), (of_class & second).nonzero().squeeze(1)
+        if min(map(len, rows)) >= FEWEST:
+            yield target, rows
 
 
 def excess_p(
@@ -163,22 +172,18 @@ def excess_p(
     return p_value(float(_differences(flags, members[None])), null)
 
 
-def grouping_of(
-    features: Tensor, first: Tensor, second: Tensor, *, seed: int
-) -> tuple[Tensor, Tensor]:
-    """The group of each row of both halves of a class, by k-means in the first half."""
-    points = standardized(features[torch.cat([first, second])]).double()
-    draw = generator_for(seed, "features")
+def reduced(features: Tensor, first: Tensor, second: Tensor, *, seed: int) -> tuple[Tensor, Tensor]:
+    """The features of both halves of a class in the directions in which the first varies most."""
+    points = features[torch.cat([first, second])].double()
     if points.shape[1] > _PROJECTED:
+        draw = generator_for(seed, "features")
         directions = torch.randn(points.shape[1], _PROJECTED, dtype=torch.float64, generator=draw)
         points = points @ directions / _PROJECTED**0.5
+    points = points - points[: len(first)].mean(0)
     own = points[: len(first)]
-    _, vectors = torch.linalg.eigh((own - own.mean(0)).T @ (own - own.mean(0)))
+    _, vectors = torch.linalg.eigh(own.T @ own)
     points = points @ vectors[:, -_DIMENSIONS:]
-    number = max(2, min(_MOST, len(first) // _TYPICAL))
-    centers = k_means(points[: len(first)], number, generator=generator_for(seed, "k-means"))
-    group = torch.cdist(points, centers).argmin(1)
-    return group[: len(first)], group[len(first) :]
+    return points[: len(first)], points[len(first) :]
 
 
 def k_means(points: Tensor, number: int, *, generator: torch.Generator) -> Tensor:
@@ -211,18 +216,43 @@ def _spread(points: Tensor, number: int, generator: torch.Generator) -> Tensor:
     return points[chosen]
 
 
-def _promising(groups: tuple[Tensor, Tensor], wrong: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Members in both halves, of groups that seem to fail more often in the first.
+def _promising(
+    first: Tensor, second: Tensor, wrong: Tensor, *, seed: int
+) -> list[tuple[Tensor, Tensor]]:
+    """Members in both halves of the groups that seem to fail most in the first half.
 
-    ``groups`` has the group of each sample in each half; ``wrong`` is about the first half.
+    Several numbers of groups are tried. Of groups that have half of their samples in common, the
+    one with the lowest p-value is taken.
+
+    Args:
+        first: ``(m, d)`` features of the first half.
+        second: ``(n, d)`` features of the second half.
+        wrong: ``(m,)`` bool, errors in the first half.
+        seed: Seed of k-means.
     """
-    for number in range(int(groups[0].max()) + 1):
-        members = groups[0] == number, groups[1] == number
-        if min(int(part.sum()) for part in members) < _SMALLEST:
-            continue
-        p = excess_p(wrong, members[0], cluster=None, permutations=0, seed=0)
-        if p <= _PROMISING:
-            yield members
+    tried = []
+    for number in _NUMBERS:
+        if number > 2 and len(first) < number * _TYPICAL:
+            break
+        centers = k_means(first, number, generator=generator_for(seed, "k-means", number))
+        groups = [torch.cdist(points, centers).argmin(1) for points in (first, second)]
+        for group in range(number):
+            members = groups[0] == group, groups[1] == group
+            if min(int(part.sum()) for part in members) >= _SMALLEST:
+                p = excess_p(wrong, members[0], cluster=None, permutations=0, seed=0)
+                tried.append((p, members))
+    kept: list[tuple[Tensor, Tensor]] = []
+    for p, members in sorted(tried, key=lambda each: each[0]):
+        if p <= _PROMISING and len(kept) < _MOST and not any(
+            _overlap(members[0], other[0]) > 0.5 for other in kept
+        ):  # fmt: skip
+            kept.append(members)
+    return kept
+
+
+def _overlap(one: Tensor, other: Tensor) -> float:
+    """The share that two groups have in common of the smaller of them."""
+    return int((one & other).sum()) / max(1, min(int(one.sum()), int(other.sum())))
 
 
 def _tested(

@@ -57,12 +57,12 @@ def suspect_pictures(data: BiasedDataset, suspects: Suspects) -> tuple[SuspectPi
 
 
 def slice_pictures(
-    data: BiasedDataset, slices: Slices, answers: Tensor
+    data: BiasedDataset, slices: Slices, answers: Sequence[int]
 ) -> Iterator[SuspectPicture]:
     """A sheet for each of the first slices, samples that were not searched first."""
     for number, found in enumerate(slices.found[:SLICES], start=1):
         rows = [*found.held_out, *(row for row in found.rows if row not in found.held_out)][:SHOWN]
-        names = [data.classes[int(answers[row])] for row in rows]
+        names = [data.classes[answers[row]] for row in rows]
         titles = [
             f"{short(found.target)}\n" + ("right" if name == found.target else short(name))
             for name in names

@@ -285,7 +285,10 @@ def _slices_summary(slices: Slices) -> list[str]:
     if not slices.found:
         return []
     first, *others = slices.found
-    several = f" {len(others)} more such slices were confirmed." if others else ""
+    number = (
+        "Another such slice was" if len(others) == 1 else f"{len(others)} more such slices were"
+    )
+    several = f" {number} confirmed." if others else ""
     return [
         f"The model fails on samples that look alike to it: {_told(first, 'it')}{several} "
         f"Slices were found in one half of the samples and confirmed in the other. They may share "
@@ -356,14 +359,14 @@ def untested_findings(
         )
     if model is None:
         yield "Whether a trained model follows any of this; audit a finished run to find out."
-    if model is not None and model.slices.reason:
-        yield f"Slices on which the model fails together, because {model.slices.reason}."
     for feature in () if model is None else model.features:
         if feature.reason:
             yield (
                 f"What the model's features reveal about {feature.attribute!r}, because "
                 f"{feature.reason}."
             )
+    if model is not None and model.slices.reason:
+        yield f"Slices on which the model fails together, because {model.slices.reason}."
 
 
 def _detectable_cue(cues: Sequence[CueFinding]) -> Iterator[str]:
