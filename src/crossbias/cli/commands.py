@@ -12,7 +12,7 @@ from crossbias.cli import datasets, listing, options
 from crossbias.cli.auditing import audit
 from crossbias.cli.printing import print_details, print_metrics, say
 from crossbias.cli.results import compare, report
-from crossbias.cli.sample_size import verify
+from crossbias.cli.verifying import verify
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
 from crossbias.progress import shown_progress
@@ -189,13 +189,7 @@ def evaluate(
     set_: options.DataSettings = None,
     root: options.Root = None,
     positive: options.PositiveClass = None,
-    prevalence: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the positive class where the model will be used, for PPV and NPV.",
-            show_default="that of the samples",
-        ),
-    ] = None,
+    prevalence: options.Prevalence = None,
     threshold: Annotated[
         str | None,
         typer.Option(

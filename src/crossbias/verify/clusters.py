@@ -181,3 +181,29 @@ def inflation(influence: Tensor, part: Tensor, cluster: Tensor) -> float:
     extra = mean_size * float(influence.square().max()) / 2
     effect = (float(variance) + mean_size * extra) / (alone + extra)
     return min(max(effect, 1.0), 2 * mean_size)
+
+
+def shares_by(
+    flags: Tensor,
+    part: Tensor,
+    parts: int,
+    *,
+    cluster: Tensor | None = None,
+    weight: Tensor | None = None,
+) -> tuple[Estimate, ...]:
+    """The share of samples with a flag in each part, over clusters and by weight if there are any.
+
+    Args:
+        flags: ``(n,)`` bool.
+        part: ``(n,)`` int64, the part of each sample; -1 for a sample in none.
+        parts: Number of parts; ``NO_SAMPLES`` for one without samples.
+        cluster: ``(n,)`` int64, the cluster of each sample.
+        weight: ``(n,)`` float, how much each sample counts.
+    """
+    sizes = torch.bincount(part + 1, minlength=parts + 1)
+    if cluster is None and weight is None:
+        hits = torch.bincount(part[flags] + 1, minlength=parts + 1)
+        return tuple(map(wilson, hits[1:].tolist(), sizes[1:].tolist()))
+    order = torch.argsort(part, stable=True)  # the samples of a part beside each other
+    rows = torch.split(order, sizes.tolist())[1:]
+    return tuple(share_of(flags[each], None if cluster is None else cluster[each]) for each in rows)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import percent
 from crossbias.parameters import unknown
 from crossbias.verify.intervals import Estimate
 from crossbias.verify.positives import (
@@ -130,6 +131,24 @@ def place_of(name: str, classes: Sequence[str]) -> int:
     if name not in classes:
         raise unknown("there is no class", name, classes, "the classes are")
     return list(classes).index(name)
+
+
+def about_detection(positive: Positive) -> list[str]:
+    """How the answers were made, and for which population PPV and NPV hold."""
+    threshold = positive.threshold
+    called = (
+        f"A sample is called {positive.name} if that is its most probable class."
+        if threshold is None
+        else f"A sample is called {positive.name} from a probability of {threshold.value:.4g} "
+        f"({threshold.origin}); all accuracies above follow it."
+    )
+    population = (
+        f"PPV and NPV hold where {positive.name} is as frequent as in the samples of the row; "
+        f"--prevalence gives another share."
+        if positive.prevalence is None
+        else f"PPV and NPV hold where {percent(positive.prevalence)} are {positive.name}."
+    )
+    return [called, population]
 
 
 def _rates(
