@@ -5,7 +5,7 @@ from typing import Final
 
 from crossbias.answers.by_value import ValueNumbers
 from crossbias.answers.gates import GateResult
-from crossbias.answers.intersections import ALARM
+from crossbias.answers.intersections import ALARM, Attribute
 from crossbias.answers.model_findings import AttributeFindings
 from crossbias.answers.pairing import Gain
 from crossbias.answers.samples import BETWEEN
@@ -90,7 +90,13 @@ def attribute_grid(found: Verification) -> Grid | None:
     return Grid(title, (*_model_head(found), *head, *(kinds if aligned else ())), rows)
 
 
-def value_grid(found: Verification, attribute: tuple[str, ...], *, most: int) -> tuple[Grid, int]:
+def value_grid(
+    found: Verification,
+    attribute: Attribute,
+    *,
+    most: int,
+    among: Sequence[str] = tuple(TITLES),
+) -> tuple[Grid, int]:
     """The values of an attribute, those of lowest accuracy if there are many; and how many more.
 
     Args:

@@ -8,6 +8,8 @@ from markupsafe import Markup
 from crossbias.answers.chart import values_chart
 from crossbias.answers.gates import GateResult
 from crossbias.answers.grids_of_answers import (
+    FURTHER,
+    USUAL,
     attribute_grid,
     flagged_grid,
     gain_grid,
@@ -44,7 +46,7 @@ def render_page(found: Verification, gates: Sequence[GateResult]) -> str:
         gates=gates,
         groups=attribute_grid(found),
         left_out=[BETWEEN.join(each) for each in attributes[MOST_SECTIONS:]],
-        main=main_grid(found),
+        main=[grid for part in (USUAL, FURTHER) if (grid := main_grid(found, part))],
         scanned=scan_lines(found),
         summary=summary_of(found, gates),
         title=f"Verification of {', '.join(found.models)}",
