@@ -25,7 +25,7 @@ class Gain(NamedTuple):
     test: McNemar | None  # of the accuracy over all samples; None with clusters or weights
 
 
-class _Part(NamedTuple):
+class _Averaged(NamedTuple):
     """Samples over which a number is a mean, as cells and their weights."""
 
     number: str
@@ -69,17 +69,17 @@ def gains_over_first(
     return tuple(found)
 
 
-def _parts(samples: Samples, place: int | None) -> list[_Part]:
+def _parts(samples: Samples, place: int | None) -> list[_Averaged]:
     target, classes = samples.target, len(samples.classes)
     everything, present = torch.zeros_like(target), torch.bincount(target, minlength=classes) > 0
     parts = [
-        _Part("accuracy", (), "", everything, torch.ones(1)),
-        _Part("class_averaged", (), "", target, present / present.sum()),
+        _Averaged("accuracy", (), "", everything, torch.ones(1)),
+        _Averaged("class_averaged", (), "", target, present / present.sum()),
     ]
     if place is not None:
         positive, rates = (target == place).long(), torch.eye(2)
-        parts.append(_Part("sensitivity", (), "", positive, rates[1]))
-        parts.append(_Part("specificity", (), "", positive, rates[0]))
+        parts.append(_Averaged("sensitivity", (), "", positive, rates[1]))
+        parts.append(_Averaged("specificity", (), "", positive, rates[0]))
     for attribute, column in samples.attributes.items():
         if len(column.values) > MOST_VALUES:
             continue
@@ -87,7 +87,7 @@ def _parts(samples: Samples, place: int | None) -> list[_Part]:
         cell = column.numbers.remainder(len(column.values) + 1)
         one_each = torch.eye(len(column.values), len(column.values) + 1)
         parts += [
-            _Part("accuracy", attribute, value, cell, weights)
+            _Averaged("accuracy", attribute, value, cell, weights)
             for value, weights in zip(column.values, one_each, strict=True)
         ]
     return parts
