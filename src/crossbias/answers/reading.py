@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from crossbias.answers.columns_of_answers import Cells
-from crossbias.data.extras import check_installed
 from crossbias.data.own.table_files import read_table, separator_of
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import unknown
 
 Table = str | Path | Mapping[str, Any] | Any
 """A file, a data frame, or a mapping from names to columns."""
-
-_SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
 class AnswerTable:
@@ -57,15 +54,8 @@ def answer_table(table: Table) -> AnswerTable:
 
 
 def _from_file(path: Path) -> AnswerTable:
-    suffix = path.suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise CrossbiasError(
-            f"{path} must be a {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]} file"
-        )
-    if suffix == ".parquet":
-        check_installed("pyarrow", what=f"reading {path}", instead="save the table as CSV")
     columns = _with_arrow(path) if importlib.util.find_spec("pyarrow") else None
-    if columns is None:  # slower; and it names the line of what is wrong
+    if columns is None:  # slower; and it says what is wrong and in which line
         columns = dict(read_table(path).columns)
     return AnswerTable(str(path), columns, len(next(iter(columns.values()), ())))
 
@@ -77,10 +67,13 @@ def _with_arrow(path: Path) -> dict[str, Cells] | None:
     import pyarrow.parquet
 
     try:
-        if path.suffix.lower() == ".parquet":
-            found = pyarrow.parquet.read_table(path)
-        else:
-            found = _separated(path)
+        match path.suffix.lower():
+            case ".parquet":
+                found = pyarrow.parquet.read_table(path)
+            case ".csv" | ".tsv":
+                found = _separated(path)
+            case _:
+                return None
     except (OSError, UnicodeError, pyarrow.ArrowException):
         return None
     names = [name.strip() for name in found.column_names]

@@ -70,7 +70,7 @@ class Verification:
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, for a notebook."""
-        from crossbias.answers.page import render_page
+        from crossbias.answers.answers_page import render_page
         from crossbias.report.writing import in_frame
 
         return in_frame(render_page(self, gates=()))

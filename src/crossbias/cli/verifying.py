@@ -202,9 +202,9 @@ def _verify_tables(
     outputs: list[Path],
 ) -> None:
     from crossbias.answers import verify_table
+    from crossbias.answers.answers_page import render_page
     from crossbias.answers.gates import judge_gates, read_gate
     from crossbias.answers.junit import junit_xml
-    from crossbias.answers.page import render_page
 
     # What cannot be read or written is refused before the work.
     gates = [read_gate(text) for text in require]

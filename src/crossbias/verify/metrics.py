@@ -23,7 +23,7 @@ MOST_RATES: Final = 200_000
 """Gaps are left out where there are more rates than this: the largest of them would be noise."""
 
 MOST_VALUES: Final = 500
-"""Calibration and detection by bias are left out where there are more values than this."""
+"""Gaps, calibration and detection by bias are left out where there are more values than this."""
 
 _NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
 _RELIABILITY: Final = ("calibration", "demographic_parity", "equalized_odds")
@@ -131,7 +131,8 @@ class Metrics:
         found: dict[str, Any] = {}
         if alignment is None:
             found |= {"aligned": None, "conflicting": None, "aligned_groups": ()}
-        if cells.labeled and len(classes) ** 2 * len(values) <= MOST_RATES:
+        few = len(values) <= MOST_VALUES and len(classes) ** 2 * len(values) <= MOST_RATES
+        if cells.labeled and few:
             counts = count(targets, biases, answers, **sizes)
             found["demographic_parity"] = demographic_parity_gap(counts, effect=effect)
             found["equalized_odds"] = equalized_odds_gap(counts, effect=effect)
