@@ -9,6 +9,8 @@ EXTRAS: Final = {
     "av": ("PyAV", "video"),
     "datasets": ("datasets", "huggingface"),
     "mlflow": ("MLflow", "mlflow"),
+    "onnxruntime": ("ONNX Runtime", "onnx"),
+    "onnxscript": ("onnxscript", "onnx"),
     "pyarrow": ("pyarrow", "parquet"),
     "sklearn": ("scikit-learn", "textures"),
     "tensorboard": ("TensorBoard", "tensorboard"),

@@ -149,6 +149,7 @@ def _metrics(
         classes=samples.classes,
         values=column.values,
         cluster=samples.cluster,
+        weight=samples.weight,
         positive=positive,
     )
 

@@ -1,5 +1,6 @@
 """Models on the same samples: how much better another model is than the first."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -9,6 +10,8 @@ from torch import Tensor
 from crossbias.answers.intersections import Attribute
 from crossbias.answers.samples import Samples
 from crossbias.verify import Estimate, McNemar, holm, mcnemar, paired_difference, simultaneous
+from crossbias.verify.clusters import inflation
+from crossbias.verify.intervals import NO_SAMPLES
 
 MOST_VALUES: Final = 50
 """Attributes with more values than this have no gains by value."""
@@ -58,15 +61,68 @@ def gains_over_first(
     found = []
     for model in others:
         for part in parts:
-            gain = paired_difference(
-                right[first][None], right[model][None], cell=part.cell, weights=part.weights,
-                cluster=samples.cluster, confidence=confidence,
-            )  # fmt: skip
+            gain = _difference(right[first], right[model], part, samples, confidence)
             if gain.n:
                 whole = part.number == "accuracy" and not part.attribute
                 test = tests.get(model) if whole else None
                 found.append(Gain(model, *part[:3], gain, test))
     return tuple(found)
+
+
+def _difference(
+    first: Tensor, second: Tensor, part: _Averaged, samples: Samples, confidence: float
+) -> Estimate:
+    if samples.weight is not None:
+        return weighted_difference(
+            second.double() - first.double(), part.cell, part.weights, samples.weight,
+            cluster=samples.cluster, confidence=confidence,
+        )  # fmt: skip
+    return paired_difference(
+        first[None], second[None], cell=part.cell, weights=part.weights, cluster=samples.cluster,
+        confidence=confidence,
+    )  # fmt: skip
+
+
+def weighted_difference(
+    gained: Tensor,
+    cell: Tensor,
+    weights: Tensor,
+    weight: Tensor,
+    *,
+    cluster: Tensor | None,
+    confidence: float,
+) -> Estimate:
+    """The weighted mean of what samples gain, by linearization, with Student's t limits.
+
+    Args:
+        gained: ``(n,)`` 1 where only the second model is right, -1 where only the first is, or 0.
+        cell: ``(n,)`` int64, the cell of each sample.
+        weights: ``(cells,)`` weight of each cell.
+        weight: ``(n,)`` weight of each sample within its cell.
+        cluster: ``(n,)`` or None.
+        confidence: Coverage of the interval.
+    """
+    from scipy.special import stdtrit
+
+    chosen = weights[cell] != 0
+    if not chosen.any():
+        return NO_SAMPLES
+    gained, weight = gained[chosen], weight[chosen].double()
+    place = torch.unique(cell[chosen], return_inverse=True)[1]
+    sums = torch.bincount(place, weights=weight)
+    each = weights[cell[chosen]].double() * weight / sums[place]
+    means = torch.bincount(place, weights=weight * gained) / sums
+    influence = each * (gained - means[place])
+    size = float(each.sum() ** 2 / each.square().sum())  # Kish's number of samples
+    # Half a sample for each model: those that agree everywhere are not known to be equal.
+    variance = float(influence.square().sum()) + float(each.sum()) ** 2 / (size * (size + 2))
+    freedom = max(size - 1, 1.0)
+    if cluster is not None:
+        variance *= inflation(influence, place, cluster[chosen])
+        freedom = max(len(torch.unique(cluster[chosen])) - 1, 1)
+    value = float(each @ gained)
+    half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)
+    return Estimate(value, max(-1.0, value - half), min(1.0, value + half), len(gained))
 
 
 def _parts(samples: Samples, place: int | None) -> list[_Averaged]:
