@@ -1,8 +1,9 @@
 """Classifiers that learned a shortcut: find the bias, train without it, prove it is gone.
 
 The verbs are those of the command line: ``load`` data, ``audit`` it, ``fit`` a method,
-``evaluate`` the network, ``verify`` any model's predictions (``verify_table`` for a file), ``compare`` runs, and ``report`` on
-them. ``load_run`` gives the model of a finished run, ``load_model`` that of somebody else.
+``evaluate`` the network, ``verify`` any model's predictions (``verify_table`` those of a file),
+``compare`` runs, and ``report`` on them. ``load_run`` gives the model of a finished run,
+``load_model`` that of somebody else.
 """
 
 from typing import TYPE_CHECKING, Any
