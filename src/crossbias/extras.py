@@ -12,6 +12,7 @@ EXTRAS: Final = {
     "onnxruntime": ("ONNX Runtime", "onnx"),
     "onnxscript": ("onnxscript", "onnx"),
     "pyarrow": ("pyarrow", "parquet"),
+    "pydicom": ("pydicom", "dicom"),
     "sklearn": ("scikit-learn", "textures"),
     "tensorboard": ("TensorBoard", "tensorboard"),
     "torchvision": ("torchvision", "download"),
