@@ -18,7 +18,7 @@ from crossbias.report.training_data import data_title
 from crossbias.runs.health import in_words
 from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
-from crossbias.verify import Estimate, Metrics
+from crossbias.verify import Estimate, Group, Metrics
 
 MOST_GROUPS: Final = 60  # rows of the table of groups; those of lowest accuracy are kept
 
@@ -216,22 +216,20 @@ def _groups(metrics: Metrics, bias: str | None) -> list[str]:
     if len(present) > MOST_GROUPS:
         shown = sorted(present, key=lambda group: group.accuracy.value)[:MOST_GROUPS]
         more = f" These are the {MOST_GROUPS} lowest of {count(len(present))} groups."
-    kinds = _kinds(metrics)
     rows = [
-        [group.target, group.bias, kinds.get((group.target, group.bias), DASH), *_cells(each)]
-        for group, each in ((group, group.accuracy) for group in shown)
+        [group.target, group.bias, _kind(metrics, group), *_cells(group.accuracy)]
+        for group in shown
     ]
     heads = ["Class", bias, "In training", "Accuracy in % [95% interval]", "Samples"]
     return [f"Accuracy in each group.{more}", table(heads, rows)]
 
 
-def _kinds(metrics: Metrics) -> dict[tuple[str, str], str]:
-    """Whether each group is aligned in the training data, where that is known."""
-    return {
-        (target, value): "aligned" if flag else "conflicting"
-        for target, row in zip(metrics.classes, metrics.aligned_groups, strict=False)
-        for value, flag in zip(metrics.biases, row, strict=True)
-    }
+def _kind(metrics: Metrics, group: Group) -> str:
+    """Whether a group is aligned in the training data, where that is known."""
+    aligned = dict(zip(metrics.classes, metrics.aligned_groups, strict=False))
+    if not aligned:
+        return DASH
+    return "aligned" if group.bias in aligned[group.target] else "conflicting"
 
 
 def _limits(run: FinishedRun) -> list[str]:

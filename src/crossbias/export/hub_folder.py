@@ -11,7 +11,7 @@ from crossbias.runs.folder import RunFolder
 from crossbias.runs.read import read_run
 
 CARD: Final = "README.md"  # where a hub looks for the card
-_PATHS: Final = ("name", "labels", "path", "root")  # options of data that name files
+_PATHS: Final = ("name", "labels")  # options of data that name files
 
 
 def save_pretrained(run: Path | str, folder: Path | str) -> Path:
@@ -54,6 +54,7 @@ def published(config: dict[str, Any]) -> dict[str, Any]:
     data = {
         key: _without_folders(value) if key in _PATHS and isinstance(value, str) else value
         for key, value in config["data"].items()
+        if key != "root"
     }
     network = {
         key: _without_folders(value) if key == "weights" and isinstance(value, str) else value
