@@ -12,6 +12,7 @@ from crossbias.answers import verify_table
 from crossbias.audit import audit
 from crossbias.data import BiasedDataset, load
 from crossbias.errors import CrossbiasError
+from crossbias.extras import check_installed
 from crossbias.models import load_model
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.registry import create
@@ -28,6 +29,7 @@ from crossbias.types import Batch, Output
 from crossbias.verify import verify
 
 if TYPE_CHECKING:
+    from crossbias.estimator import CrossbiasClassifier
     from crossbias.train.run import Run
 
 __version__ = package_version()
@@ -35,6 +37,7 @@ __version__ = package_version()
 __all__ = [
     "Batch",
     "BiasedDataset",
+    "CrossbiasClassifier",
     "CrossbiasError",
     "Method",
     "Network",
@@ -61,11 +64,16 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """``Run`` when it is asked for: it brings Fabric, which takes a while to import."""
+    """What takes a while to import, when it is asked for: it brings Fabric or scikit-learn."""
     if name == "Run":
         from crossbias.train.run import Run
 
         return Run
+    if name == "CrossbiasClassifier":
+        check_installed("sklearn", what="CrossbiasClassifier")
+        from crossbias.estimator import CrossbiasClassifier
+
+        return CrossbiasClassifier
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

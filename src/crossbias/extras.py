@@ -13,7 +13,7 @@ EXTRAS: Final = {
     "onnxscript": ("onnxscript", "onnx"),
     "pyarrow": ("pyarrow", "parquet"),
     "pydicom": ("pydicom", "dicom"),
-    "sklearn": ("scikit-learn", "textures"),
+    "sklearn": ("scikit-learn", "sklearn"),
     "tensorboard": ("TensorBoard", "tensorboard"),
     "torchvision": ("torchvision", "download"),
     "wandb": ("wandb", "wandb"),

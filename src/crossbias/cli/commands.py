@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from crossbias.cli import datasets, listing, options
 from crossbias.cli.auditing import audit
+from crossbias.cli.handing_over import card, export
 from crossbias.cli.printing import print_details, print_metrics, say
 from crossbias.cli.results import compare, report
 from crossbias.cli.verifying import verify
@@ -21,7 +22,10 @@ from crossbias.runs.files import write_json
 from crossbias.train.environment import package_version
 from crossbias.trained_run import load_run
 
-ORDER = ("demo", "data", "audit", "train", "evaluate", "compare", "report", "verify", "list")
+ORDER = (
+    *("demo", "data", "audit", "train", "evaluate", "compare", "report", "verify"),
+    *("card", "export", "list"),
+)
 
 
 class _InOrder(TyperGroup):
@@ -44,6 +48,8 @@ app.command()(audit)
 app.command()(compare)
 app.command()(report)
 app.command()(verify)
+app.command()(card)
+app.command()(export)
 
 
 Listed = StrEnum("Listed", ["methods", "data", "networks"])  # what can be listed
