@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -182,24 +183,22 @@ def verify(
             differing=differing, deviation=deviation,
         )  # fmt: skip
         return
-    chosen: dict[str, Any] = {
+    judging: dict[str, Any] = {
         "bias": bias or [], "intersections": intersections, "aligned": _aligned(aligned),
         "classes": None if classes is None else [each.strip() for each in classes.split(",")],
         "weight": weight, "split": split, "validation": validation, "positive": positive,
         "prevalence": prevalence, "threshold": threshold,
     }  # fmt: skip
-    of_tables: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "prediction": prediction, "training": training, "id": id, "split_column": split_column,
     }  # fmt: skip
     if model:
-        _refuse_beside_models({**of_tables, "TABLE": tables, "weight": weight})
+        _refuse_beside_models({**columns, "TABLE": tables, "weight": weight})
         named = options.given(name=data, labels=labels, target=target, cluster=cluster, root=root)
-
-        def verified() -> Verification:
-            return verified_models(
-                model, named | options.data_settings(set_), chosen,
-                normalize=normalize, outputs=outputs, progress=shown_progress(),
-            )  # fmt: skip
+        verified = partial(
+            verified_models, model, named | options.data_settings(set_), judging,
+            normalize=normalize, outputs=outputs, progress=shown_progress(),
+        )  # fmt: skip
     elif not tables or target is None or not prediction:
         raise CrossbiasError(
             "name a table of answers and its columns: crossbias verify predictions.csv --target y "
@@ -207,10 +206,9 @@ def verify(
             "folder:PATH; crossbias verify --plan plans a test set"
         )
     else:
-
-        def verified() -> Verification:
-            return verify_table(tables, target=target, cluster=cluster, **of_tables, **chosen)
-
+        verified = partial(
+            verify_table, tables, target=target, cluster=cluster, **columns, **judging
+        )
     _print_verified(
         verified, require=require or [], judge_by=judge_by, junit=junit, outputs=output or []
     )

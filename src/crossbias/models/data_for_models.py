@@ -33,9 +33,8 @@ def data_for(
     """
     if "name" not in options:
         raise CrossbiasError("a model is judged on images; name them: --data folder:PATH")
-    kind = find_source(options["name"])
-    chosen = _sizes(model, parameters_of(kind).keys())
-    if issubclass(kind, TableSource):
+    chosen = sizes_for(model, options["name"])
+    if issubclass(find_source(options["name"]), TableSource):
         chosen |= {**_WHOLE, "attributes": [",".join(attributes)] if attributes else ()}
     experiment = Experiment(data={**chosen, **options})
     experiment.source.judged_only = True
@@ -50,16 +49,21 @@ def attribute_names(source: Source, text: str) -> list[str]:
     return list(filter(None, (part.strip() for part in text.split(","))))
 
 
-def _sizes(model: OutsideModel, known: Any) -> dict[str, Any]:
-    """The options of a source by which images get the shape that a model takes."""
-    if model.shape is None or len(model.shape) != 3:
+def sizes_for(model: OutsideModel, name: str | None) -> dict[str, Any]:
+    """The options of a source by which images get the shape that a model takes.
+
+    Args:
+        model: The model.
+        name: The source; of a generated data set ``size`` is the number of samples.
+    """
+    if name is None or model.shape is None or len(model.shape) != 3:
         return {}
+    kind = find_source(name)
     channels, height, width = model.shape
+    known = {*parameters_of(kind)} - (set() if issubclass(kind, TableSource) else {"size"})
     found: dict[str, Any] = {}
     if height is not None and height == width:
-        found |= {name: height for name in ("size", "image_size") if name in known}
+        found |= {option: height for option in ("size", "image_size") if option in known}
     if channels in _CHANNELS and "channels" in known:
         found["channels"] = channels
-    if "path" not in known:  # of a generated data set ``size`` is the number of samples
-        found.pop("size", None)
     return found
