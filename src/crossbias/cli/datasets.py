@@ -1,4 +1,4 @@
-"""``crossbias data``: look at a data set, check it, or plant a shortcut in it."""
+"""``crossbias data``: look at a data set, check it, plant a shortcut or change textures."""
 
 import shlex
 from pathlib import Path
@@ -22,7 +22,8 @@ from crossbias.runs.files import write_atomically
 _LARGEST = 12  # rows and columns of the printed table
 
 app = typer.Typer(
-    help="List, show and check data sets, or plant a shortcut in one.", no_args_is_help=True
+    help="List, show and check data sets, plant a shortcut in one, or change its textures.",
+    no_args_is_help=True,
 )
 
 Name = Annotated[
@@ -192,6 +193,49 @@ def plant(
         f"--labels {shlex.quote(str(out / 'labels.csv'))} --target target --bias {cue} "
         f"--set data.size={side}"
         f"{' --set data.channels=1' if channels == 1 else ''} --method erm",
+    )
+
+
+@app.command()
+def stylize(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="Folder of the copy. An interrupted one is continued.")],
+    styles: Annotated[
+        Path, typer.Option(help="Folder of pictures, such as paintings, whose styles are used.")
+    ],
+    encoder: Annotated[Path, typer.Option(help="Weights of AdaIN's encoder, vgg_normalised.pth.")],
+    decoder: Annotated[Path, typer.Option(help="Weights of AdaIN's decoder, decoder.pth.")],
+    strength: Annotated[
+        float, typer.Option(help="1 for the style alone, 0 for the image's own.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed that decides which image gets which style.")] = 0,
+    device: options.Device = None,
+    labels: options.Labels = None,
+    target: options.Target = None,
+    set_: options.DataSettings = None,
+    root: options.Root = None,
+) -> None:
+    """Copy the training images in other styles, to train on both.
+
+    Every training image is drawn in the style of a picture by AdaIN, with weights that you have.
+    Shapes stay and textures change, so a network trained on images and copies relies less on
+    texture. Prints the setting that trains on both.
+    """
+    from crossbias.stylizing import write_stylized
+    from crossbias.train.devices import find_device
+
+    data = _experiment(name, set_, labels=labels, target=target, root=root).split(
+        "train", shown_progress()
+    )
+    written = write_stylized(
+        data, out, styles=styles, encoder=encoder, decoder=decoder, strength=strength, seed=seed,
+        device=find_device(device or "auto"), progress=shown_progress(),
+    )  # fmt: skip
+    say(f"wrote {written:,} of {len(data):,} images to {out}")
+    say(
+        f"next: crossbias train --data {shlex.quote(name)} "
+        f"--set {shlex.quote(f'data.stylized={out}')} --method erm, with the same options of the "
+        f"data",
     )
 
 
