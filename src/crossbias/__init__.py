@@ -8,8 +8,9 @@ them. ``load_run`` gives the model of a finished run.
 from typing import TYPE_CHECKING, Any
 
 from crossbias.audit import audit
-from crossbias.data import BiasedDataset, load
+from crossbias.data import BiasedDataset
 from crossbias.errors import CrossbiasError
+from crossbias.loading import load
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.registry import create
 from crossbias.report import report

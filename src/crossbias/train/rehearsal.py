@@ -22,7 +22,7 @@ from crossbias.types import Batch
 _SAMPLES = 8  # more than any method needs for its loss
 
 
-class _EndOfRehearsal(Exception):  # noqa: N818 -- nothing went wrong
+class _EndOfRehearsal(Exception):
     """Everything that can be tried on a few samples has been tried."""
 
 
