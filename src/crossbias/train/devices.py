@@ -38,7 +38,7 @@ class Devices:
                 f"processes is {config.processes}, but there are {torch.cuda.device_count()} GPUs"
             )
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The `srun` command is available")  # on clusters
+            warnings.filterwarnings("ignore", "The `srun` command is available")  # of a login node
             self.fabric = Fabric(
                 accelerator=device.type,
                 devices=config.processes if several or device.index is None else [device.index],

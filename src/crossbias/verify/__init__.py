@@ -26,10 +26,11 @@ from crossbias.verify.cells import (
     Cells,
     Group,
     count,
+    count_right,
     small_group_warning,
     small_groups,
 )
-from crossbias.verify.detection import Detection, DetectionRates, Positive
+from crossbias.verify.detection import Detection, DetectionRates, Positive, about_detection
 from crossbias.verify.from_arrays import verify
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.intervals import (
@@ -84,6 +85,7 @@ __all__ = [
     "Slope",
     "Spread",
     "Threshold",
+    "about_detection",
     "aligned",
     "auc",
     "biased",
@@ -96,6 +98,7 @@ __all__ = [
     "class_averaged",
     "conflicting",
     "count",
+    "count_right",
     "demographic_parity_gap",
     "equalized_odds_gap",
     "holm",
