@@ -13,8 +13,8 @@ from crossbias.audit import audit
 from crossbias.data import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.extras import check_installed
-from crossbias.loading import load
 from crossbias.models import load_model
+from crossbias.named_data import load
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.registry import create
 from crossbias.report import report
