@@ -16,8 +16,8 @@ from typing import Any
 
 import crossbias
 from benchmarks.measure import device_named, keep
-from crossbias import TrainConfig
-from crossbias.data import BiasedDataset, load
+from crossbias import TrainConfig, load
+from crossbias.data import BiasedDataset
 from crossbias.methods import (
     ERM,
     GRL,

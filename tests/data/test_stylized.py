@@ -9,9 +9,9 @@ import torch
 from PIL import Image
 from torch import nn
 
-from crossbias import stylizing
+from crossbias import load, stylizing
 from crossbias.cli import main
-from crossbias.data import load, memory_maps
+from crossbias.data import memory_maps
 from crossbias.data.memory_maps import joined
 from crossbias.data.stylized import with_stylized
 from crossbias.errors import CrossbiasError

@@ -13,6 +13,7 @@ from crossbias.cli.listing import print_data
 from crossbias.cli.printing import make_table, print_table, say
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.memory_maps import cache_folder
+from crossbias.data.own.table_source import TableSource
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
 from crossbias.parameters import convert
@@ -224,19 +225,20 @@ def stylize(
     from crossbias.stylizing import write_stylized
     from crossbias.train.devices import find_device
 
-    data = _experiment(name, set_, labels=labels, target=target, root=root).split(
-        "train", shown_progress()
-    )
+    given = {"labels": labels, "target": target, "root": root}
+    experiment = _experiment(name, set_, **given)
+    data = experiment.split("train", shown_progress())
     written = write_stylized(
         data, out, styles=styles, encoder=encoder, decoder=decoder, strength=strength, seed=seed,
         device=find_device(device or "auto"), progress=shown_progress(),
     )  # fmt: skip
     say(f"wrote {written:,} of {len(data):,} images to {out}")
-    say(
-        f"next: crossbias train --data {shlex.quote(name)} "
-        f"--set {shlex.quote(f'data.stylized={out}')} --method erm, with the same options of the "
-        f"data",
-    )
+    settings = dict(options.data_settings(set_)) | {"stylized": out}
+    if isinstance(experiment.source, TableSource):
+        settings |= {"size": data.inputs.shape[-1]}  # else a training chooses one
+    words = [word for key, value in options.given(**given).items() for word in (f"--{key}", value)]
+    words += [word for key, value in settings.items() for word in ("--set", f"data.{key}={value}")]
+    say(f"next: crossbias train --data {shlex.join([name, *words])} --method erm")
 
 
 def _experiment(name: str, set_: list[str] | None, **given: Any) -> Experiment:

@@ -88,7 +88,7 @@ class Source(ABC):
         label_noise: float = 0.0,
         stylized: Path | str | None = None,
     ) -> BiasedDataset:
-        """Load one of the ``available_splits``; arguments as for ``crossbias.data.load``."""
+        """Load one of the ``available_splits``; arguments as for ``crossbias.load``."""
         self._check_split(split)
         fraction = convert(label_noise, Fraction, f"label_noise of data set {self.name!r}")
         data = self.make(split, root=data_root(root), seed=seed)
