@@ -233,7 +233,7 @@ def stylize(
         device=find_device(device or "auto"), progress=shown_progress(),
     )  # fmt: skip
     say(f"wrote {written:,} of {len(data):,} images to {out}")
-    settings = dict(options.data_settings(set_)) | {"stylized": out}
+    settings: dict[str, Any] = options.data_settings(set_) | {"stylized": out}
     if isinstance(experiment.source, TableSource):
         settings |= {"size": data.inputs.shape[-1]}  # else a training chooses one
     words = [word for key, value in options.given(**given).items() for word in (f"--{key}", value)]
