@@ -22,7 +22,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.networks.outside import OutsideModel, as_module, with_features
 from crossbias.progress import Progress
 from crossbias.seeds import generator_for
-from crossbias.train.evaluation import prepared
+from crossbias.train.evaluation import predict, prepared
 from crossbias.train.normalization import Normalize
 
 PERMUTATIONS: Final = 999  # shuffles behind each p-value
@@ -73,7 +73,15 @@ def audit(
     _check(data, files)
     rows = _drawn(len(data), limit, seed)
     some = _subset(data, rows)
+<<<<<<< HEAD
     some_files = _chosen(files, rows)
+=======
+    some_files = None if files is None else [Path(files[row]) for row in rows.tolist()]
+    tried = None
+    if network is not None:
+        shown = some if judged is None else _subset(judged, _drawn(len(judged), limit, seed))
+        tried = _tried(network, shown, normalize)
+>>>>>>> main
     attributes, cues = evidence_of(
         data, some, files=some_files, permutations=permutations, seed=seed, progress=progress
     )
@@ -83,6 +91,7 @@ def audit(
         progress.note(
             "training a small network briefly, to find samples that conflict with easy rules"
         )
+<<<<<<< HEAD
         suspects = find_suspects(
             some, files=some_files, seed=seed, device=device, progress=progress
         )
@@ -101,6 +110,13 @@ def audit(
         members = tuple(members_of(model.slices, model.answers, looked_at, its_files))
         if looked_at.inputs.ndim == 4:
             sheets = tuple(slice_pictures(looked_at, model.slices, model.answers))
+=======
+        suspects = find_suspects(some, files=some_files, seed=seed, device=device)
+    model = None
+    if tried is not None:
+        progress.note(f"auditing the model {network_name}")
+        model = audit_model(*tried, name=network_name, seed=seed)
+>>>>>>> main
     not_tested = [
         *untested_data(data, audited=len(some), with_files=files is not None),
         *untested_findings(attributes, cues, model),
@@ -119,6 +135,21 @@ def audit(
         slice_members=members,
         pictures=(*(() if suspects is None else suspect_pictures(some, suspects)), *sheets),
     )  # fmt: skip
+
+
+def _tried(
+    network: nn.Module | Callable[[Tensor], Any], data: BiasedDataset, normalize: Normalize | None
+) -> tuple[nn.Module, BiasedDataset]:
+    """A model that gives features if it can, and the data as it takes it.
+
+    A model of somebody else answers two samples now: what it does not take is found before the
+    long work.
+    """
+    found = with_features(as_module(network), data.inputs.shape[1:])
+    if normalize is not None or isinstance(found, OutsideModel):
+        data = prepared(found, data, normalize)
+        predict(found, data.subset(torch.arange(min(2, len(data)))))
+    return found, data
 
 
 def _check(data: BiasedDataset, files: Sequence[Path | str] | None) -> None:

@@ -10,7 +10,7 @@ from crossbias.audit.attributes import AttributeFinding
 from crossbias.audit.slices import Slices
 from crossbias.audit.suspects import Candidate
 from crossbias.data.dataset import BiasedDataset
-from crossbias.runs.formats import csv_cell
+from crossbias.formatting import csv_cell
 
 SUSPECTS_FILE: Final = "suspects.csv"
 SLICES_FILE: Final = "slices.csv"

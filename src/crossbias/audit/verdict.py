@@ -292,7 +292,7 @@ def _slices_summary(slices: Slices) -> list[str]:
     return [
         f"The model fails on samples that look alike to it: {_told(first, 'it')}{several} "
         f"Slices were found in one half of the samples and confirmed in the other. They may share "
-        f"a shortcut that misleads here, wrong labels, or be hard: look at their pictures."
+        f"a shortcut that misleads here, have wrong labels, or be hard: look at their pictures."
     ]
 
 
