@@ -73,15 +73,14 @@ def audit(
     _check(data, files)
     rows = _drawn(len(data), limit, seed)
     some = _subset(data, rows)
-<<<<<<< HEAD
-    some_files = _chosen(files, rows)
-=======
-    some_files = None if files is None else [Path(files[row]) for row in rows.tolist()]
-    tried = None
+    some_files, tried = _chosen(files, rows), None
     if network is not None:
-        shown = some if judged is None else _subset(judged, _drawn(len(judged), limit, seed))
+        shown, shown_files = some, some_files
+        if judged is not None:
+            _check_files(judged, judged_files)
+            chosen = _drawn(len(judged), limit, seed)
+            shown, shown_files = _subset(judged, chosen), _chosen(judged_files, chosen)
         tried = _tried(network, shown, normalize)
->>>>>>> main
     attributes, cues = evidence_of(
         data, some, files=some_files, permutations=permutations, seed=seed, progress=progress
     )
@@ -91,32 +90,14 @@ def audit(
         progress.note(
             "training a small network briefly, to find samples that conflict with easy rules"
         )
-<<<<<<< HEAD
-        suspects = find_suspects(
-            some, files=some_files, seed=seed, device=device, progress=progress
-        )
-    model, members, sheets = None, tuple[SliceMember, ...](), tuple[SuspectPicture, ...]()
-    if network is not None:
-        progress.note(f"auditing the model {network_name}")
-        looked_at, its_files = some, some_files
-        if judged is not None:
-            _check_files(judged, judged_files)
-            chosen = _drawn(len(judged), limit, seed)
-            looked_at, its_files = _subset(judged, chosen), _chosen(judged_files, chosen)
-        network = with_features(as_module(network), looked_at.inputs.shape[1:])
-        if normalize is not None or isinstance(network, OutsideModel):
-            looked_at = prepared(network, looked_at, normalize)
-        model = audit_model(network, looked_at, name=network_name, seed=seed)
-        members = tuple(members_of(model.slices, model.answers, looked_at, its_files))
-        if looked_at.inputs.ndim == 4:
-            sheets = tuple(slice_pictures(looked_at, model.slices, model.answers))
-=======
         suspects = find_suspects(some, files=some_files, seed=seed, device=device)
-    model = None
+    model, members, sheets = None, tuple[SliceMember, ...](), tuple[SuspectPicture, ...]()
     if tried is not None:
         progress.note(f"auditing the model {network_name}")
         model = audit_model(*tried, name=network_name, seed=seed)
->>>>>>> main
+        members = tuple(members_of(model.slices, model.answers, shown, shown_files))
+        if shown.inputs.ndim == 4:
+            sheets = tuple(slice_pictures(shown, model.slices, model.answers))
     not_tested = [
         *untested_data(data, audited=len(some), with_files=files is not None),
         *untested_findings(attributes, cues, model),
