@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 2
-TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+# Compiled files are kept even where that is switched off: a test run compiles every module.
+TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 .PHONY: demo test test-slow test-portable lint bench fire clean
 

@@ -5,6 +5,7 @@ Torch is imported in the fixtures: the process that hands the tests to others ne
 
 import ctypes
 import functools
+import gc
 import importlib.metadata
 import os
 import warnings
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 # The same examples every time: a failure is of the change at hand, and can be repeated.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
+
+# Modules stay until the end: the garbage collector need not look at them, now or later.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
 
 # Fabric reads the files of every installed package whenever a run begins; once is enough here.
 importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)

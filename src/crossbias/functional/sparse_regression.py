@@ -18,7 +18,7 @@ def sparse_logistic_regression(
     Teboulle, 2009) in float64, without any random number.
 
     Args:
-        features: ``(..., n, D)``, best standardized. Dimensions in front hold problems of their own.
+        features: ``(..., n, D)``, best standardized; dimensions in front hold separate problems.
         target: ``(..., n)`` class numbers.
         classes: Number K of classes.
         strength: C, as in scikit-learn: the larger, the weaker the penalty.

@@ -161,8 +161,8 @@ def _averaged(
     rows = torch.stack([_balanced(samples.group, generator) for _ in range(draws)])
     together = max(1, _NUMBERS_TOGETHER // (rows.shape[1] * samples.features.shape[1]))
     found = []
-    for some in rows.split(together):
-        part = samples.at(some)  # (draws, n, D)
+    for first in range(0, draws, together):
+        part = samples.at(rows[first : first + together])  # (some draws, n, D)
         found.append(
             sparse_logistic_regression(
                 part.features, part.target, classes=classes, strength=strength
