@@ -34,6 +34,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # or libraries count at their end what is left of them, and complain
+
+
 # Fabric reads the files of every installed package whenever a run begins; once is enough here.
 importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
 
