@@ -13,6 +13,7 @@ from crossbias.cli.auditing import audit
 from crossbias.cli.printing import print_details, print_metrics, say
 from crossbias.cli.results import compare, report
 from crossbias.cli.sample_size import verify
+from crossbias.cli.sweeping import sweep
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
 from crossbias.progress import shown_progress
@@ -20,7 +21,18 @@ from crossbias.runs.files import write_json
 from crossbias.train.environment import package_version
 from crossbias.trained_run import load_run
 
-ORDER = ("demo", "data", "audit", "train", "evaluate", "compare", "report", "verify", "list")
+ORDER = (
+    "demo",
+    "data",
+    "audit",
+    "train",
+    "sweep",
+    "evaluate",
+    "compare",
+    "report",
+    "verify",
+    "list",
+)
 
 
 class _InOrder(TyperGroup):
@@ -43,6 +55,7 @@ app.command()(audit)
 app.command()(compare)
 app.command()(report)
 app.command()(verify)
+app.command()(sweep)
 
 
 Listed = StrEnum("Listed", ["methods", "data", "networks"])  # what can be listed

@@ -1,4 +1,4 @@
-"""Packages that only some data sets need; each is installed by an extra of crossbias."""
+"""Packages that not everybody needs; each is installed by an extra of crossbias."""
 
 import importlib.util
 from typing import Final
@@ -8,8 +8,11 @@ from crossbias.errors import CrossbiasError
 EXTRAS: Final = {
     "av": ("PyAV", "video"),
     "datasets": ("datasets", "huggingface"),
+    "optuna": ("Optuna", "search"),
     "pyarrow": ("pyarrow", "parquet"),
+    "ray": ("Ray", "ray"),
     "sklearn": ("scikit-learn", "textures"),
+    "submitit": ("submitit", "slurm"),
     "torchvision": ("torchvision", "download"),
 }
 """For each module, the name of its package and the extra that installs it."""
