@@ -1,13 +1,11 @@
-"""run_sweep: hand jobs to a backend until all have ended, and remember how."""
+"""drive: hand jobs to a backend until all have ended, and remember how."""
 
-import shlex
 import time
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
-from crossbias.errors import CrossbiasError, Interrupted
+from crossbias.errors import Interrupted
 from crossbias.formatting import duration
 from crossbias.progress import Progress
 from crossbias.runs.sweeps import SweepFolder
@@ -118,23 +116,3 @@ def _say(outcome: Outcome, ended: int, left: int, started: float, progress: Prog
     time_left = duration((time.monotonic() - started) / ended * left) if left else ""
     rest = f"  {left} left, about {time_left}" if left else ""
     progress.note(f"{outcome.state:8} {outcome.name}{line}{rest}")
-
-
-def check_same_sweep(folder: SweepFolder, jobs: Sequence[Job]) -> None:
-    """Refuse a folder that holds another sweep; a plan that only adds runs is the same one."""
-    if folder.exists:
-        lost = folder.read_listing().keys() - {job.name for job in jobs}
-        if lost:
-            raise CrossbiasError(
-                f"{folder.path} holds another sweep: {len(lost)} of its runs are not in this plan, "
-                f"such as {min(lost)}; choose another folder with --out"
-            )
-    elif folder.path.exists() and any(folder.path.iterdir()):
-        raise CrossbiasError(
-            f"{folder.path} exists and holds no sweep; choose another folder with --out"
-        )
-
-
-def resume_command(plan: Path, out: Path) -> str:
-    """How to continue a sweep."""
-    return f"crossbias sweep {shlex.quote(str(plan))} --out {shlex.quote(str(out))}"

@@ -1,15 +1,18 @@
 """run_sweep: a plan in, finished run folders out."""
 
+import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
+from crossbias.runs.files import read_json
 from crossbias.runs.sweeps import SweepFolder, SweepRun
 from crossbias.runs.writer import Writer
-from crossbias.sweep.driver import JobList, check_same_sweep, drive
+from crossbias.sweep.driver import JobList, drive
 from crossbias.sweep.executor import Executor
 from crossbias.sweep.job import Job
 from crossbias.sweep.plan import Plan
@@ -53,9 +56,9 @@ def run_sweep(
         Interrupted: Somebody asked to stop; the same call continues the sweep.
     """
     folder, progress = SweepFolder(out), progress or Progress()
-    known = plan.jobs() if plan.space is None else []
-    check_same_sweep(folder, known)
-    plan.check_runs(known or plan.jobs())
+    known = plan.jobs()
+    plan.check_runs(known)
+    _check_same_sweep(folder, plan, known)
     folder.path.mkdir(parents=True, exist_ok=True)
     writer = Writer(folder.path)
     writer.acquire()
@@ -64,10 +67,12 @@ def run_sweep(
         executor = _executor(plan, folder, on, jobs, address)
         try:
             if plan.space is not None:
+                if not folder.exists:
+                    _list(folder, plan, ())
                 search = SearchJobs(plan, folder)
                 drive(search, folder, executor, progress)
                 known = search.chosen()
-            _list(folder, known)
+            _list(folder, plan, known)
             drive(JobList(_unfinished(folder, known, retry)), folder, executor, progress)
         finally:
             executor.close()
@@ -77,9 +82,37 @@ def run_sweep(
     return folder.status()
 
 
-def _list(folder: SweepFolder, jobs: Sequence[Job]) -> None:
+def _check_same_sweep(folder: SweepFolder, plan: Plan, jobs: Sequence[Job]) -> None:
+    """Refuse a folder that holds another sweep; a plan that only adds runs is the same one."""
+    if not folder.exists:
+        if folder.path.exists() and any(folder.path.iterdir()):
+            raise CrossbiasError(
+                f"{folder.path} exists and holds no sweep; choose another folder with --out"
+            )
+        return
+    arms = {name for name, _ in plan.arms()}
+    searched = {path.stem for path in folder.searches.glob("*.journal")}
+    lost = searched - arms if plan.space else folder.read_listing().keys() - {j.name for j in jobs}
+    if lost:
+        raise CrossbiasError(
+            f"{folder.path} holds another sweep: {len(lost)} of its runs are not in this plan, "
+            f"such as {min(lost)}; choose another folder with --out"
+        )
+    if read_json(folder.listing).get("search") != _search(plan):
+        raise CrossbiasError(
+            f"{folder.path} holds a sweep with another [search]; choose another folder with --out"
+        )
+
+
+def _search(plan: Plan) -> Any:
+    """What must not change within a search: everything but the number of trials."""
+    described = None if plan.space is None else asdict(plan.space) | {"trials": None}
+    return json.loads(json.dumps(described))
+
+
+def _list(folder: SweepFolder, plan: Plan, jobs: Sequence[Job]) -> None:
     names = {job.name: job.data for job in jobs}
-    folder.write_listing(names, {"version": package_version()})
+    folder.write_listing(names, {"version": package_version(), "search": _search(plan)})
 
 
 def _unfinished(folder: SweepFolder, jobs: Sequence[Job], retry: bool) -> list[Job]:

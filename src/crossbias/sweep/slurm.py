@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _QUEUE_SECONDS = 2.0  # between two looks at the queue
 _MOST_QUEUED = 1000  # Slurm's usual limit of an array
+_TIMEOUTS = 1000  # after which a run is not put back into the queue
 _LATE = 3  # looks after which a job that left the queue without a result is lost
 
 
@@ -79,7 +80,9 @@ class SlurmExecutor:
         import submitit
 
         self.folder, self.jobs = folder.resolve(), jobs
-        self._executor = submitit.SlurmExecutor(folder=self.folder / "slurm")
+        self._executor = submitit.SlurmExecutor(
+            folder=self.folder / "slurm", max_num_timeout=_TIMEOUTS
+        )
         given = {"job_name": "crossbias", "time": 60, "array_parallelism": jobs, **options}
         try:
             self._executor.update_parameters(**given)
@@ -107,9 +110,8 @@ class SlurmExecutor:
                 self._running[job.name] = SlurmJob(self.folder / "slurm", left[job.name])
         new = [job for job in jobs if job.name not in left]
         try:
-            submitted = self._executor.map_array(
-                _call, [SlurmTask(job, self.folder) for job in new]
-            )
+            with self._executor.batch():
+                submitted = [self._executor.submit(SlurmTask(job, self.folder)) for job in new]
         except Exception as error:  # submitit's own errors: what sbatch printed
             reason = " ".join(str(error).split())[-300:]
             raise CrossbiasError(f"Slurm did not take the jobs: {reason}") from error
@@ -168,7 +170,3 @@ class SlurmExecutor:
         if found.returncode:
             raise CrossbiasError(f"Slurm does not answer: {found.stderr.strip()[-300:]}")
         return found.stdout.split()
-
-
-def _call(task: SlurmTask) -> Outcome:
-    return task()
