@@ -2,7 +2,7 @@
 
 The verbs are those of the command line: ``load`` data, ``audit`` it, ``fit`` a method,
 ``evaluate`` the network, ``verify`` any model's predictions, ``compare`` runs, and ``report`` on
-them. ``load_run`` gives the model of a finished run.
+them. ``load_run`` gives the model of a finished run, ``load_model`` that of somebody else.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from crossbias.audit import audit
 from crossbias.data import BiasedDataset, load
 from crossbias.errors import CrossbiasError
+from crossbias.models import load_model
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.registry import create
 from crossbias.report import report
@@ -49,6 +50,7 @@ __all__ = [
     "evaluate",
     "fit",
     "load",
+    "load_model",
     "load_run",
     "report",
     "verify",

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crossbias.data.extras import check_installed
 from crossbias.errors import CrossbiasError
+from crossbias.extras import check_installed
 from crossbias.sweep.job import Job, Outcome
 from crossbias.sweep.worker import train_job
 

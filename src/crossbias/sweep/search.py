@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from crossbias.data.extras import check_installed
 from crossbias.errors import CrossbiasError
+from crossbias.extras import check_installed
 from crossbias.runs.files import write_json
 from crossbias.runs.read import FinishedRun, read_run
 from crossbias.runs.sweeps import SweepFolder

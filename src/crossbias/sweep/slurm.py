@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossbias.data.extras import check_installed
 from crossbias.errors import CrossbiasError
+from crossbias.extras import check_installed
 from crossbias.runs.files import read_json, write_json
 from crossbias.sweep.job import Job, Outcome
 from crossbias.sweep.worker import train_job

@@ -24,6 +24,7 @@ from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.health import Symptom, load_health, save_health
 from crossbias.seeds import global_randomness_kept, seed_for, seed_global
+from crossbias.tracking import Trackers
 from crossbias.train.checkpoint import packed, restore
 from crossbias.train.config import TrainConfig
 from crossbias.train.data_symptoms import data_symptoms
@@ -34,7 +35,7 @@ from crossbias.train.loop import Training
 from crossbias.train.method import Method
 from crossbias.train.optimizers import make_optimizer
 from crossbias.types import Batch, Output
-from crossbias.verify import Metrics, count
+from crossbias.verify import Cells, Metrics, count_right
 
 _Module = TypeVar("_Module", bound=nn.Module)
 _Kind = TypeVar("_Kind")
@@ -62,6 +63,7 @@ class Run:
 
     Attributes:
         device: Where tensors of a batch are.
+        trackers: Where the run is logged to, such as MLflow; nowhere unless set.
         stage_name: Name of the stage that is trained, in the folder and in the log, such as
             ``final`` or ``inner/biased``.
     """
@@ -84,6 +86,7 @@ class Run:
             fresh = isinstance(network, Recipe) or not looks_trained(network)
         self.fresh = fresh
         self.interrupts = interrupts or Interrupts()
+        self.trackers = Trackers()
         self.devices = Devices(config)
         self.device = self.devices.device
         # Of several processes, the first one reports.
@@ -405,14 +408,17 @@ class Run:
         counts = torch.zeros((), dtype=torch.int64, device=self.device)
         loss = torch.zeros((), device=self.device)
         for batch, output in self._outputs(network, data):
-            counts = counts + count(batch.target, batch.bias, output.logits.argmax(1), **sizes)
+            right = output.logits.argmax(1) == batch.target
+            counts = counts + count_right(batch.target, batch.bias, right, **sizes)
             loss = loss + F.cross_entropy(output.logits.float(), batch.target, reduction="sum")
-        metrics = Metrics.from_counts(
-            self.devices.sum(counts),
-            alignment=self.data.alignment(),
+        counts, alignment = self.devices.sum(counts).cpu(), self.data.alignment()
+        cells = Cells.from_table(
+            *(counts[..., 1], counts.sum(2)),
+            alignment=alignment,
             classes=data.classes,
             biases=data.values[data.bias] if data.bias else (),
         )
+        metrics = Metrics.from_cells(cells, alignment)
         return metrics.summary() | {"cross_entropy": float(self.devices.sum(loss)) / len(data)}
 
     def loader(self, data: BiasedDataset) -> Loader:
