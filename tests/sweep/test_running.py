@@ -179,27 +179,28 @@ def test_processes_train_in_parallel_and_a_killed_one_fails_alone(plan_file, tmp
     begun = tmp_path / "runs" / long[0].name / "checkpoint.pt"
     while not begun.exists():
         time.sleep(0.05)
-    os.kill(executor._running[long[0].name].process.pid, signal.SIGKILL)
+    os.kill(executor._busy()[0].process.pid, signal.SIGKILL)
     (killed,) = executor.ended(10)
-    assert (killed.state, killed.line) == ("failed", "the process was killed by SIGKILL")
+    assert (killed.state, killed.line) == ("failed", "its process ended with SIGKILL")
     executor.submit(long)  # resumes it
     time.sleep(0.5)
     executor.stop()
     (stopped,) = executor.ended(60)
     assert stopped.state == "stopped"
     assert SweepFolder(tmp_path).state_of(long[0].name) == "stopped"
+    executor.close()
 
 
 def test_a_run_waits_for_the_memory_that_others_needed(tmp_path, monkeypatch):
     executor = LocalExecutor(tmp_path, jobs=2, threads=1)
     assert executor.room() == 1
-    executor._running["a"] = SimpleNamespace(device=None)
+    executor._workers.append(SimpleNamespace(job="a", device=None))
     executor._memory = 1000
     monkeypatch.setattr("crossbias.sweep.local.free_memory", lambda: 1099)
     assert executor.room() == 0
     monkeypatch.setattr("crossbias.sweep.local.free_memory", lambda: 1100)
     assert executor.room() == 1
-    executor._running.clear()
+    executor._workers.clear()
     monkeypatch.setattr("crossbias.sweep.local.free_memory", lambda: 0)
     assert executor.room() == 1  # one run is always trained
 

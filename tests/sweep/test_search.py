@@ -95,6 +95,20 @@ def test_a_search_may_get_more_trials_but_no_other_space(plan_file, searched, he
         run_sweep(Plan.read(plan_file(SEARCH.replace("1e-4", "1e-3"))), searched)
 
 
+def test_the_report_draws_the_settings_that_were_tried(searched, tmp_path):
+    from crossbias.report import report
+
+    page = report(searched, tmp_path / "r.html").path.read_text()
+    assert page.count('aria-label="Trials"') == 2
+    for record in records(searched).values():
+        best = record["trials"][record["chosen"]]["value"]
+        assert f"The chosen trial {record['chosen']} has validation-accuracy {best:.4g}." in page
+    path = next((searched / "search").glob("*.json"))
+    path.write_text('{"trials": [{}]}')
+    with pytest.raises(CrossbiasError, match="is damaged; continue the sweep"):
+        report(searched, tmp_path / "r.html")
+
+
 def test_the_number_of_a_rule_is_the_one_on_validation_data(searched):
     run = read_run(next((searched / "runs").iterdir()))
     answers = run.predictions["validation"]

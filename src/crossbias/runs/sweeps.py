@@ -29,6 +29,48 @@ class SweepRun(NamedTuple):
     line: str = ""
 
 
+class Trial(NamedTuple):
+    """One trial of a search.
+
+    Args:
+        number: Its number; the first has the plan's own settings.
+        run: The name of its run.
+        state: ``complete``, ``fail`` or ``running``.
+        value: The number by which the search chooses; None if the run has none.
+        settings: What was drawn, by name with the table.
+    """
+
+    number: int
+    run: str
+    state: str
+    value: float | None
+    settings: dict[str, Any]
+
+
+class Search(NamedTuple):
+    """The search for the settings of one method, on one data set and with one network.
+
+    Args:
+        method: The method's name.
+        data: The data, in words.
+        rule: The number that was compared, on validation data.
+        direction: ``maximize`` or ``minimize``.
+        sampler: How trials were drawn.
+        budget: The number of trials that every method has.
+        chosen: The number of the best trial; None before one is finished.
+        trials: All trials.
+    """
+
+    method: str
+    data: str
+    rule: str
+    direction: str
+    sampler: str
+    budget: int
+    chosen: int | None
+    trials: tuple[Trial, ...]
+
+
 class SweepFolder:
     """The files of a sweep.
 
@@ -96,6 +138,10 @@ class SweepFolder:
         """All runs, in the order of the plan."""
         return [self._run(name, data) for name, data in self.read_listing().items()]
 
+    def read_searches(self) -> list[Search]:
+        """The searches so far, with all their trials."""
+        return [_read_search(path) for path in sorted(self.searches.glob("*.json"))]
+
     def keep_failure(self, name: str, line: str) -> None:
         """Remember that a run failed, and its last line."""
         self.failures.mkdir(parents=True, exist_ok=True)
@@ -147,6 +193,35 @@ def unfinished_notes(folders: Sequence[Path]) -> list[str]:
         if missing := len(states) - states.count("finished"):
             notes.append(f"{missing} of {len(states)} runs of {sweep.path} are not finished.")
     return notes
+
+
+def searches_of(runs: Sequence[Path]) -> list[Search]:
+    """The searches that chose the settings of these runs."""
+    sweeps = {run.parent.parent for run in runs if SweepFolder(run.parent.parent).exists}
+    names = {run.name for run in runs}
+    return [
+        search
+        for path in sorted(sweeps)
+        for search in SweepFolder(path).read_searches()
+        if any(trial.number == search.chosen and trial.run in names for trial in search.trials)
+    ]
+
+
+def _read_search(path: Path) -> Search:
+    found = read_json(path)
+    try:
+        trials = tuple(
+            Trial(**{**trial, "settings": dict(trial["settings"])}) for trial in found["trials"]
+        )
+        numbers = [trial.value for trial in trials if trial.value is not None]
+        search = Search(**{**found, "trials": trials})
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise TypeError
+    except (KeyError, TypeError, ValueError) as error:
+        raise CrossbiasError(
+            f"{path} is damaged; continue the sweep, which writes it again"
+        ) from error
+    return search
 
 
 def _is_written(run: Path) -> bool:

@@ -16,7 +16,7 @@ from crossbias.sweep.job import Job
 _STEPS = (2, 12)  # of the two timed trainings
 
 
-class Pace(NamedTuple):
+class Timing(NamedTuple):
     """How fast runs of one method, data and network are.
 
     Args:
@@ -36,21 +36,21 @@ def estimate(jobs: Sequence[Job], progress: Progress | None = None) -> list[floa
     One run of each method, data and network is trained for a few steps, twice, in a folder that is
     deleted. The difference is the time of the steps, which grows with the length of the training.
     """
-    paces: dict[str, Pace] = {}
+    timings: dict[str, Timing] = {}
     found = []
     for job in jobs:
         kind = json.dumps(
             [job.tables[table] for table in ("method", "data", "network")], default=str
         )
-        if kind not in paces:
+        if kind not in timings:
             if progress is not None:
                 progress.note(f"timing {job.name}")
-            paces[kind] = _timed(job)
-        found.append(_seconds(paces[kind], job.tables["train"]))
+            timings[kind] = _timed(job)
+        found.append(_seconds(timings[kind], job.tables["train"]))
     return found
 
 
-def _timed(job: Job) -> Pace:
+def _timed(job: Job) -> Timing:
     seconds, settings = [], {}
     with tempfile.TemporaryDirectory() as folder:
         for steps in _STEPS:
@@ -65,14 +65,14 @@ def _timed(job: Job) -> Pace:
     trained = (_STEPS[1] - _STEPS[0]) * settings["batch_size"]
     each = max(seconds[1] - seconds[0], 0.0) / trained
     fixed = max(seconds[0] - _STEPS[0] * settings["batch_size"] * each, 0.0)
-    return Pace(fixed, each, samples)
+    return Timing(fixed, each, samples)
 
 
-def _seconds(pace: Pace, train: Mapping[str, Any]) -> float:
+def _seconds(timing: Timing, train: Mapping[str, Any]) -> float:
     """The seconds of a run by what its table [train] says."""
     from crossbias.train.config import TrainConfig
 
     config = TrainConfig.from_dict(train)
-    epoch = config.epoch_size or pace.samples
+    epoch = config.epoch_size or timing.samples
     steps = config.steps or config.epochs * math.ceil(epoch / config.batch_size)
-    return pace.fixed + pace.sample * steps * config.batch_size
+    return timing.fixed + timing.sample * steps * config.batch_size

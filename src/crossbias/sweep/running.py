@@ -55,6 +55,8 @@ def run_sweep(
         CrossbiasError: The plan, the folder or the backend cannot be used.
         Interrupted: Somebody asked to stop; the same call continues the sweep.
     """
+    if jobs < 1:
+        raise CrossbiasError(f"jobs must be at least 1, got {jobs}")
     folder, progress = SweepFolder(out), progress or Progress()
     known = plan.jobs()
     plan.check_runs(known)
@@ -125,8 +127,6 @@ def _unfinished(folder: SweepFolder, jobs: Sequence[Job], retry: bool) -> list[J
 def _executor(
     plan: Plan, folder: SweepFolder, on: Backend, jobs: int, address: str | None
 ) -> Executor:
-    if jobs < 1:
-        raise CrossbiasError(f"jobs must be at least 1, got {jobs}")
     options: dict[str, Any] = dict(plan.backends.get(on, {}))
     if on == "slurm":
         from crossbias.sweep.slurm import SlurmExecutor

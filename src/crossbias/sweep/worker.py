@@ -38,10 +38,10 @@ def _trained(job: Job, run: Path) -> Outcome:
         resume = (run / "config.json").exists()
         job.experiment().run(run, resume=resume, progress=shown_progress())
     except Interrupted as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return Outcome(job.name, "stopped", "", *_memory())
     except (CrossbiasError, MemoryError) as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return _failed(job, str(error) or "the memory is used up")
     except Exception as error:  # one run must not end the others
         traceback.print_exc()
