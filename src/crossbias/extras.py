@@ -15,7 +15,7 @@ EXTRAS: Final = {
     "pyarrow": ("pyarrow", "parquet"),
     "pydicom": ("pydicom", "dicom"),
     "ray": ("Ray", "ray"),
-    "sklearn": ("scikit-learn", "textures"),
+    "sklearn": ("scikit-learn", "sklearn"),
     "submitit": ("submitit", "slurm"),
     "tensorboard": ("TensorBoard", "tensorboard"),
     "torchvision": ("torchvision", "download"),
