@@ -14,8 +14,8 @@ from typing import Any
 
 import crossbias
 from benchmarks.measure import device_named, keep, seconds
-from crossbias import TrainConfig
-from crossbias.data import BiasedDataset, load
+from crossbias import TrainConfig, load
+from crossbias.data import BiasedDataset
 from crossbias.methods import ERM, IE, LNL, PGD, EnD, Method, ReBias
 from crossbias.progress import Progress
 

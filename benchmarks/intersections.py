@@ -17,7 +17,7 @@ from crossbias.seeds import seed_for
 from crossbias.verify import Cells, Metrics
 from crossbias.verify.clusters import with_clusters
 
-SETS = 1000
+SETS = 300
 CLASSES = ("ill", "well")
 
 

@@ -18,12 +18,22 @@ Table = str | Path | Mapping[str, Any] | Any
 
 
 class AnswerTable:
-    """Named columns of one file or data frame."""
+    """Named columns of one file or data frame.
 
-    def __init__(self, name: str, columns: Mapping[str, Cells], rows: int) -> None:
+    Args:
+        name: What messages call it.
+        columns: The columns by name.
+        rows: How long they are.
+        model: The one model whose answers it holds, where that is known.
+    """
+
+    def __init__(
+        self, name: str, columns: Mapping[str, Cells], rows: int, model: str | None = None
+    ) -> None:
         self.name = name
         self.columns = columns
         self.rows = rows
+        self.model = model
         if not rows:
             raise CrossbiasError(f"{name} has no rows; write one for each sample")
 
@@ -45,6 +55,8 @@ def answer_table(table: Table) -> AnswerTable:
     """
     if isinstance(table, str | Path):
         return _from_file(Path(table))
+    if isinstance(table, AnswerTable):
+        return table
     columns = named_columns(table)
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:

@@ -86,7 +86,7 @@ class Source(ABC):
         seed: int = 0,
         label_noise: float = 0.0,
     ) -> BiasedDataset:
-        """Load one of the ``available_splits``; arguments as for ``crossbias.data.load``."""
+        """Load one of the ``available_splits``; arguments as for ``crossbias.load``."""
         self._check_split(split)
         fraction = convert(label_noise, Fraction, f"label_noise of data set {self.name!r}")
         data = self.make(split, root=data_root(root), seed=seed)
