@@ -15,6 +15,7 @@ def load(
     root: Path | str | None = None,
     seed: int = 0,
     label_noise: float = 0.0,
+    stylized: Path | str | None = None,
     **options: Any,
 ) -> BiasedDataset:
     """Load one split of a named data set.
@@ -30,6 +31,8 @@ def load(
         seed: Seed of everything random in how the data is made.
         label_noise: Fraction of the labels of ``train`` that are made wrong; other splits keep
             their labels.
+        stylized: Folder with a re-textured copy of the training images, which ``crossbias data
+            stylize`` made. ``train`` then has every image and its copy, with the same labels.
         **options: Options of the data set, such as ``rho``.
 
     >>> data = load("glyphs", "train", size=100, rho=0.9)
@@ -42,4 +45,4 @@ def load(
 
         gpu = find_device("auto").type != "cpu"
         Chosen.of(source, data=options, network={}, gpu=gpu, seed=seed)
-    return source.load(split, root=root, seed=seed, label_noise=label_noise)
+    return source.load(split, root=root, seed=seed, label_noise=label_noise, stylized=stylized)
