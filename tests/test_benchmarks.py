@@ -61,3 +61,16 @@ def test_slices_are_reported_at_the_stated_rate() -> None:
         assert (
             f"| {row['data']} | {row['found']} | {row['explained']} | {row['purity']:.0%} |" in page
         )
+
+
+def test_groups_are_flagged_at_the_stated_rate_and_planted_ones_are_found() -> None:
+    found = json.loads((ROOT / "benchmarks/results/intersections-cpu.json").read_text())["found"]
+    page = (ROOT / "docs/verify.md").read_text()
+    limit = 0.05 * found["sets"] + 3.1 * (0.05 * 0.95 * found["sets"]) ** 0.5  # p = .1%
+    for row in found["null"]:
+        alarms = row["sets with an alarm"]
+        assert alarms <= limit or "not named" in row["setting"], row
+        assert f"| {row['setting']} | {row['groups tested']} | {alarms} |" in page
+    for row in found["planted"]:
+        setting, *counts = row.values()
+        assert f"| {setting} | {' | '.join(map(str, counts))} |" in page
