@@ -116,7 +116,7 @@ def _tried(
     A model of somebody else answers two samples now: what it does not take is found before the
     long work.
     """
-    found = with_features(as_module(network), data.inputs.shape[1:])
+    found = with_features(as_module(network), data.seen_shape)
     if normalize is not None or isinstance(found, OutsideModel):
         data = prepared(found, data, normalize)
         predict(found, data.subset(torch.arange(min(2, len(data)))))
