@@ -21,6 +21,8 @@ from crossbias.types import UNKNOWN
 if TYPE_CHECKING:
     from crossbias.train.run import Run
 
+_NUMBERS_TOGETHER = 2**25  # features of several draws that are held at once, 256 MiB
+
 
 class _Samples(NamedTuple):
     """Standardized features of samples whose group is known, on the CPU."""
@@ -189,14 +191,16 @@ def _halves(samples: _Samples, generator: torch.Generator) -> tuple[_Samples, _S
 def _averaged(
     samples: _Samples, classes: int, strength: float, draws: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Mean weights and biases over group-balanced draws."""
+    """Mean weights and biases over group-balanced draws, solved together as far as they fit."""
+    rows = torch.stack([_balanced(samples.group, generator) for _ in range(draws)])
+    together = max(1, _NUMBERS_TOGETHER // (rows.shape[1] * samples.features.shape[1]))
     found = []
-    for _ in range(draws):
-        part = samples.at(_balanced(samples.group, generator))
+    for first in range(0, draws, together):
+        part = samples.at(rows[first : first + together])  # (some draws, n, D)
         found.append(
             sparse_logistic_regression(
                 part.features, part.target, classes=classes, strength=strength
             )
         )
     weights, biases = zip(*found, strict=True)
-    return torch.stack(weights).mean(0), torch.stack(biases).mean(0)
+    return torch.cat(weights).mean(0), torch.cat(biases).mean(0)
