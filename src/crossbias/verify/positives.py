@@ -55,26 +55,36 @@ def auc(scores: Tensor, positive: Tensor, *, cluster: Tensor | None = None) -> E
     >>> found.value, found.n
     (0.75, 4)
     """
-    high, low = scores[positive].double(), scores[~positive].double()
-    if not len(high) or not len(low):
+    if not positive.any() or positive.all():
         return NO_SAMPLES
-    # The share of negatives below each positive, and of positives above each negative.
-    above, below = _shares_below(high, low), 1 - _shares_below(low, high)
+    placed = placements(scores, positive)
+    above, below = placed[positive], placed[~positive]
     value = float(above.mean())
-    pairs = len(high) * len(low)
+    pairs = len(above) * len(below)
     smooth = (value * pairs + 0.5) / (pairs + 1)
     floor = smooth * (1 - smooth)  # of one pair: an order without a mistake is not certain
-    variance = (_variance(above) + floor / len(high)) / len(high) + (
-        _variance(below) + floor / len(low)
-    ) / len(low)
-    influence = torch.empty(len(scores), dtype=torch.float64)
-    influence[positive] = (above - value) / len(high)
-    influence[~positive] = (below - value) / len(low)
-    variance *= cluster_effect(influence, cluster)
+    variance = sum((_variance(part) + floor / len(part)) / len(part) for part in (above, below))
+    sizes = torch.where(positive, len(above), len(below))
+    variance *= cluster_effect((placed - value) / sizes, cluster)
     half = _Z * math.sqrt(variance) / (smooth * (1 - smooth))
     center = math.log(smooth / (1 - smooth))
     low_, high_ = (_sigmoid(limit) for limit in (center - half, center + half))
     return Estimate(value, min(low_, value), max(high_, value), len(scores))
+
+
+def placements(scores: Tensor, positive: Tensor) -> Tensor:
+    """How each sample is placed among those of the other class, (n,); ties count half.
+
+    For a positive sample it is the share of the others that have a lower score; for another one,
+    the share of the positives that have a higher score. The mean over either class is the AUC.
+
+    >>> placements(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]) > 0).tolist()
+    [1.0, 0.5, 0.5, 1.0]
+    """
+    high, low = scores[positive].double(), scores[~positive].double()
+    placed = torch.empty(len(scores), dtype=torch.float64)
+    placed[positive], placed[~positive] = _shares_below(high, low), 1 - _shares_below(low, high)
+    return placed
 
 
 def predictive_values(
