@@ -171,8 +171,9 @@ def test_the_first_sentence_names_target_and_bias(write_run: WriteRun) -> None:
     )
     first = summary(compare(write_run("kept", views=True)))[0].striptags()
     assert first.endswith(
-        " In the training data, background matches the class in 90 of 270 samples (33.3%). That "
-        "may be chance, so the data may have no such bias (p=1.000, chi-square test)."
+        " In the training data, background matches the class in 90 of 270 samples (33.3%). This "
+        "association may be due to chance (p=1.000, chi-square test): the data may have no such "
+        "bias."
     )
 
 
@@ -190,6 +191,21 @@ def test_the_strength_of_the_bias_in_training_is_told(write_run: WriteRun) -> No
     assert first.endswith(
         " In the training data, age matches the class in 1,800 of 1,890 samples (95.2%)."
     )
+
+
+def test_images_of_one_patient_do_not_make_an_association(write_run: WriteRun) -> None:
+    """Eight patients with forty images each: five of eight match, as a coin may have it."""
+    folder = write_run("erm", classes=("f", "m"), biases=("young", "old"), bias="age")
+    patient = torch.arange(320) // 40
+    target = patient % 2
+    ages = torch.where(patient < 3, 1 - target, target)
+    for cluster, test in ((None, "chi-square test"), (patient, "chi-square test over clusters")):
+        save_labels(folder / "labels.npz", TrainingLabels(
+            index=torch.arange(320), target=target, attributes={"age": ages}, cluster=cluster,
+        ))  # fmt: skip
+        first = summary(compare(folder))[0].striptags()
+        assert "age matches the class in 200 of 320 samples (62.5%)." in first
+        assert (test in first) == (cluster is not None)
 
 
 def test_data_without_association_is_not_said_to_conflict(write_run: WriteRun) -> None:

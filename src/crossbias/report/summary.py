@@ -105,9 +105,11 @@ def _task_sentences(run: FinishedRun) -> Markup:
     share = percent(groups.aligned / groups.total)
     training = Markup(" In the training data, {} matches the class in {} of {} samples ({}).")
     counted = training.format(run.bias, count(groups.aligned), count(groups.total), share)
+    over = "" if run.labels is None or run.labels.cluster is None else " over clusters"
     doubt = Markup(
-        " That may be chance, so the data may have no such bias ({}, chi-square test)."
-    ).format(p_value(groups.p))
+        " This association may be due to chance ({}, chi-square test{}): the data may have no such "
+        "bias."
+    ).format(p_value(groups.p), over)
     return task + bias + counted + (doubt if groups.p > CLEAR else "")
 
 

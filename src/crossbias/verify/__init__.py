@@ -35,6 +35,7 @@ from crossbias.verify.detection import Detection, DetectionRates, Positive
 from crossbias.verify.detection_gains import Calls, detection_difference
 from crossbias.verify.from_arrays import verify
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
+from crossbias.verify.independence import independence
 from crossbias.verify.intervals import (
     NO_SAMPLES,
     Estimate,
@@ -106,6 +107,7 @@ __all__ = [
     "equalized_odds_gap",
     "gap_within_classes",
     "holm",
+    "independence",
     "judged_split",
     "lowest_of",
     "majority",
