@@ -114,7 +114,8 @@ def paired_difference(
     is then about these trained models and other samples.
 
     Args:
-        first: ``(runs, n)`` bool, whether each training of the first method is right on a sample.
+        first: ``(runs, n)`` bool, whether each training of the first method is right on a sample;
+            or float, a number of each sample.
         second: ``(runs', n)`` bool, the same for the second method.
         cell: ``(n,)`` int64, the cell of each sample.
         weights: ``(cells,)`` float, weight of each cell; cells without samples count nothing.
@@ -136,7 +137,7 @@ def paired_difference(
     cluster = None if cluster is None else torch.unique(cluster[chosen], return_inverse=True)[1]
     return linearized_difference(
         [runs @ each for runs in methods], methods, cell=cell, each=each, cluster=cluster,
-        confidence=confidence,
+        confidence=confidence, answers=not first.is_floating_point(),
     )  # fmt: skip
 
 
@@ -178,6 +179,7 @@ def linearized_difference(
     each: Tensor,
     cluster: Tensor | None = None,
     confidence: float = 0.95,
+    answers: bool = False,
 ) -> Estimate:
     """How much higher any number is with the second of two methods, on the same samples.
 
@@ -193,11 +195,12 @@ def linearized_difference(
         cluster: ``(n,)`` int64, numbered from 0 without gaps, equal for samples that belong
             together.
         confidence: Coverage of the interval.
+        answers: Whether samples say right or wrong, 1 or 0.
     """
     value = float(numbers[1].mean() - numbers[0].mean())
     sizes = torch.bincount(cell).double()
     over_samples = _variance_over_samples(
-        methods[1].mean(0) - methods[0].mean(0), cell, each, sizes, cluster
+        methods[1].mean(0) - methods[0].mean(0), cell, each, sizes, cluster, answers=answers
     )
     half = _half_width([over_samples], confidence)
     if min(len(runs) for runs in methods) > 1:
@@ -226,15 +229,22 @@ def _variance_of_trainings(parts: Tensor, cluster: Tensor | None) -> float:
 
 
 def _variance_over_samples(
-    differences: Tensor, cell: Tensor, each: Tensor, sizes: Tensor, cluster: Tensor | None
+    differences: Tensor,
+    cell: Tensor,
+    each: Tensor,
+    sizes: Tensor,
+    cluster: Tensor | None,
+    *,
+    answers: bool,
 ) -> _Part:
     """The variance of a stratified mean, also where cells have few samples, or one.
 
-    The variance within a cell is estimated from its own samples and, as if it had ``_PRIOR`` more,
-    from all cells by their weights. Those count half a sample that only the first method answers
-    correctly and half that only the second does (Agresti and Min 2005): models that agree
-    everywhere are not known to be equal. Clusters inflate the variance, and a cell has as many
-    degrees of freedom as it has clusters.
+    All cells together count half a sample more that only the first method answers correctly and
+    half that only the second does (Agresti and Min 2005): models that agree everywhere are not
+    known to be equal. Where differences are no answers but numbers, that is a sample as far off as
+    the farthest. The variance within a cell is estimated from its own samples and, as if it had
+    ``_PRIOR`` more, from all cells by their weights. Clusters inflate the variance, and a cell has
+    as many degrees of freedom as it has clusters.
     """
     sums, squares = (
         torch.zeros(len(sizes)).double().index_add(0, cell, part)
@@ -242,7 +252,9 @@ def _variance_over_samples(
     )
     weights = torch.zeros(len(sizes)).double().index_add(0, cell, each)
     size = weights.abs() / weights.abs().sum()  # a difference of cells has weights below 0
-    pooled = (size * squares / sizes).sum() + 1 / (len(cell) + 2)
+    farthest = float(differences.square().max()) or 1.0
+    squares = squares + size * (1.0 if answers else farthest)
+    pooled = (size * squares / sizes).sum()
     within = (squares - sums**2 / sizes + _PRIOR * pooled) / (sizes - 1 + _PRIOR)
     parts = weights**2 * within / sizes
     effect, independent = 1.0, sizes
