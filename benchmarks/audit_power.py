@@ -7,6 +7,7 @@ mean of what the audit states as detectable. Then sets of that strength are audi
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +15,14 @@ import torch
 
 from benchmarks.measure import keep
 from crossbias import BiasedDataset
-from crossbias.audit.association import strength_of
+from crossbias.audit.association import cramers_v, strength_of
 from crossbias.audit.cues import Cue
 from crossbias.audit.permutation import ALARM
 from crossbias.audit.probed_cues import audit_cues
 
-SETS, ROUGH, PERMUTATIONS, TESTS = 400, 60, 199, 6
+SETS, ROUGH, PERMUTATIONS, TESTS = 150, 25, 299, 6
 STRENGTHS = np.linspace(0.1, 1.0, 10)
+SHIFT = 2.5  # standard deviations between classes of a cue of strength 1
 
 
 class Setting(NamedTuple):
@@ -36,10 +38,10 @@ class Setting(NamedTuple):
 
 SETTINGS = {
     "200 images": Setting(200, 1, 0.0),
-    "1,000 images, 4 classes, 5 values": Setting(1000, 1, 0.0, classes=4, values=5),
+    "500 images, 4 classes, 4 values": Setting(500, 1, 0.0, classes=4, values=4),
     "40 patients, 5 images each": Setting(40, 5, 0.8),
     "100 patients, 5 images each": Setting(100, 5, 0.5),
-    "100 patients, 5 images each, 3 classes, 4 values": Setting(100, 5, 0.8, classes=3, values=4),
+    "100 patients, 5 images each, 3 classes, 3 values": Setting(100, 5, 0.8, classes=3, values=3),
     "100 patients, 5 images each, hardly alike": Setting(100, 5, 0.1),
     "100 patients, 5 images each, half of them in both classes": Setting(100, 5, 0.5, mixed=0.5),
 }
@@ -87,7 +89,7 @@ def cue(setting: Setting, strength: float, seed: int, permutations: int) -> Audi
     own = draw.normal(size=(setting.patients, 4))[patient]
     noise = draw.normal(size=(len(patient), 4))
     features = np.sqrt(setting.alike) * own + np.sqrt(1 - setting.alike) * noise
-    features[:, 0] += 1.5 * strength * target
+    features[:, 0] += SHIFT * strength * (target == 0)
     data = BiasedDataset(
         inputs=torch.zeros(len(patient), 1), targets=torch.from_numpy(target), cluster=cluster
     )
@@ -102,38 +104,39 @@ def cue(setting: Setting, strength: float, seed: int, permutations: int) -> Audi
 
 
 def attribute(setting: Setting, strength: float, seed: int, permutations: int) -> Audited:
-    """An attribute that goes along with the class in this share of patients, else at random.
-
-    The score is the true Cramer's V of patients.
-    """
+    """An attribute that goes along with the class in this share of patients, else at random."""
     draw, patient, target, cluster = _patients(setting, seed)
-    first = np.unique(patient, return_index=True)[1]
-    by_rule = target[first] % setting.values
-    value = np.where(
-        draw.random(setting.patients) < strength,
-        by_rule,
-        draw.integers(setting.values, size=setting.patients),
-    )
     found = strength_of(
-        torch.from_numpy(target), torch.from_numpy(value[patient]),
+        torch.from_numpy(target), torch.from_numpy(_values(setting, strength, draw, patient, target)),
         shape=(setting.classes, setting.values), permutations=permutations, seed=seed, tests=TESTS,
         cluster=cluster,
     )  # fmt: skip
-    score = _true_v(setting, strength)
-    return Audited(score, found.detectable, found.p * TESTS <= ALARM)
+    return Audited(_true_v(setting, strength), found.detectable, found.p * TESTS <= ALARM)
 
 
+@cache
 def _true_v(setting: Setting, strength: float) -> float:
-    """Cramer's V of class and value of an image."""
-    shape = (setting.classes, setting.values)
-    rule = np.zeros(shape)
-    rule[np.arange(setting.classes), np.arange(setting.classes) % setting.values] = 1
-    # An image of a patient in several classes has the class of the rule by chance alone, mostly.
-    kept = strength * (1 - setting.mixed * (1 - 1 / setting.images))
-    joint = (kept * rule + (1 - kept) / setting.values) / setting.classes
-    joint += (strength - kept) * (rule.mean(0) - 1 / setting.values) / setting.classes
-    expected = joint.sum(1, keepdims=True) * joint.sum(0)
-    return float(np.sqrt(((joint - expected) ** 2 / expected).sum() / (min(shape) - 1)))
+    """Cramer's V of class and value of an image, in very many patients."""
+    many = setting._replace(patients=100_000)
+    draw, patient, target, _ = _patients(many, 0)
+    value = _values(many, strength, draw, patient, target)
+    table = np.zeros((setting.classes, setting.values))
+    np.add.at(table, (target, value), 1)
+    return float(cramers_v(table))
+
+
+def _values(
+    setting: Setting,
+    strength: float,
+    draw: np.random.Generator,
+    patient: np.ndarray,
+    target: np.ndarray,
+) -> np.ndarray:
+    """The value of each image: that of its patient, by the class of the patient's first image."""
+    first = np.unique(patient, return_index=True)[1]
+    drawn = draw.integers(setting.values, size=setting.patients)
+    by_rule = draw.random(setting.patients) < strength
+    return np.where(by_rule, target[first] % setting.values, drawn)[patient]
 
 
 def _patients(
