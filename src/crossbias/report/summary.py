@@ -250,9 +250,8 @@ def _without_labels(
     if plain is not None:
         gain = comparison.gains[second.row.label][metric]
         over = f", a gain of {_points(gain, comparison.correction)}"
-    return Markup(" <strong>{}</strong> has the highest without bias labels, {}{}.").format(
-        second.row.label, _mean(second.row, second.score), over
-    )
+    sentence = " Without bias labels, <strong>{}</strong> has the highest accuracy there, {}{}."
+    return Markup(sentence).format(second.row.label, _mean(second.row, second.score), over)
 
 
 def _worse_sentence(

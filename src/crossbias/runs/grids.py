@@ -64,10 +64,25 @@ def about_rows(comparison: Comparison) -> list[str]:
     if max(sizes) > 1:
         parts.append(
             "For several seeds, ± is the standard deviation over seeds, and the interval is "
-            "Student's t interval for the mean over seeds."
+            "Student's t interval for the mean over seeds: it is about other trainings, not about "
+            "other test samples."
         )
+        wider = []
+        if "worst_group" in comparison.metrics and comparison.baseline.numbers["worst_group"]:
+            wider.append("the worst group")
+        if any(map(_seeds_agree, comparison.rows)):
+            wider.append("a number that is the same for all seeds")
+        if wider:
+            parts.append(
+                f"The interval of {' and of '.join(wider)} is about other test samples as well."
+            )
     note = comparison.baseline.metrics[0].cluster_note
     return [*parts, f"{note}."] if note else parts
+
+
+def _seeds_agree(row: Row) -> bool:
+    """Whether a number of the row is the same for all its seeds."""
+    return any(number and number.deviation < 1e-9 for number in row.numbers.values())
 
 
 def about_gains(comparison: Comparison) -> list[str]:
