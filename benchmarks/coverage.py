@@ -189,7 +189,7 @@ def cases() -> Iterator[Case]:  # noqa: PLR0912
         yield Case("gains of several methods, all at once", setting, _gains(methods, 500, 0.8))
         setting = f"{methods} methods and plain training, 3 seeds each, 500 samples at 0.8"
         trial = _gains(methods, 500, 0.8, runs=3)
-        yield Case("gains of several methods, all at once", setting, trial)
+        yield Case("gains of several methods, few seeds, 90% claimed", setting, trial)
     for patients, each in ((60, 5), (30, 4)):
         for part in DETECTED:
             setting = f"{patients} patients, {each} images each, 0.8 alike"

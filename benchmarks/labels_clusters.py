@@ -17,7 +17,7 @@ from benchmarks.measure import keep
 from crossbias.verify.independence import independence
 from crossbias.verify.missing import missing_by_class
 
-SETS = 2_000
+SETS = 300
 
 KINDS = {
     "100 patients, 5 images each, 2 classes, 2 sites": (100, 5, 2, 2, 1.0),

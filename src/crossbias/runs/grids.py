@@ -1,13 +1,16 @@
 """A comparison as two grids of text: the rows, and their gains over the baseline."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from crossbias.formatting import DASH, p_value, percent_with_range, plus_minus
 from crossbias.runs.compare import Comparison
 from crossbias.runs.rows import OF_POSITIVE, Number, Row, metric_title
 from crossbias.verify import Estimate, McNemar
 from crossbias.verify.multiplicity import simultaneous
+
+_FEW_SEEDS: Final = 5
+"""With fewer, the variance over seeds is often found too small in one of several rows."""
 
 
 class Grid(NamedTuple):
@@ -108,6 +111,11 @@ def about_gains(comparison: Comparison) -> list[str]:
                 f"intervals of all gains hold together with 95% confidence, each by itself with "
                 f"{confidence:.1f}% (Bonferroni)."
             )
+            if 1 < min(len(row.runs) for row in comparison.rows) < _FEW_SEEDS:
+                parts.append(
+                    f"With fewer than {_FEW_SEEDS} seeds they hold together less often: with 90% "
+                    f"confidence."
+                )
     if any(comparison.tests.values()):
         corrected = ", corrected by Holm's method" if comparison.rows[2:] else ""
         parts.append(f"p is from McNemar's exact test{corrected}.")
