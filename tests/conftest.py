@@ -5,11 +5,13 @@ Torch is imported in the fixtures: the process that hands the tests to others ne
 
 import ctypes
 import functools
+import gc
 import importlib.metadata
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -23,6 +25,19 @@ if TYPE_CHECKING:
 # The same examples every time: a failure is of the change at hand, and can be repeated.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
+
+# Modules stay until the end: the garbage collector need not look at them, now or later.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # or libraries count at their end what is left of them, and complain
+
 
 # Fabric reads the files of every installed package whenever a run begins; once is enough here.
 importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
@@ -53,6 +68,31 @@ def network() -> "Network":
     from crossbias.testing import tiny_network
 
     return tiny_network()
+
+
+@pytest.fixture
+def onnx_file(tmp_path: Path) -> Callable[..., Path]:
+    """Write a small ONNX file into a new folder; arguments as for ``write_onnx``."""
+
+    def write(
+        shape: Sequence[object] = ("batch", 3, 4, 4),
+        *,
+        kind: str = "FLOAT",
+        softmax: bool = False,
+        features: bool = False,
+        channels_last: bool = False,
+        name: str = "model.onnx",
+        metadata: dict[str, str] | None = None,
+    ) -> Path:
+        from .onnx_files import write_onnx
+
+        write_onnx(
+            tmp_path / name, shape, kind=kind, softmax=softmax, features=features,
+            channels_last=channels_last, metadata=metadata or {},
+        )  # fmt: skip
+        return tmp_path / name
+
+    return write
 
 
 @pytest.fixture(scope="session")

@@ -27,9 +27,9 @@ print(json.dumps(campaign(kinds, Path(sys.argv[1]), tries=1)))
 """
 
 
-def test_some_tries_of_the_campaign_hold(tmp_path):
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+def test_some_tries_of_the_campaign_hold(program, tmp_path):
+    done = program.run(PROGRAM, ["-c", str(tmp_path)])
+    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert len(found) == 3
     for counts in found.values():

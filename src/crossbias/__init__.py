@@ -1,15 +1,20 @@
 """Classifiers that learned a shortcut: find the bias, train without it, prove it is gone.
 
 The verbs are those of the command line: ``load`` data, ``audit`` it, ``fit`` a method,
-``evaluate`` the network, ``verify`` any model's predictions, ``compare`` runs, and ``report`` on
-them. ``load_run`` gives the model of a finished run.
+``evaluate`` the network, ``verify`` any model's predictions (``verify_table`` those of a file),
+``compare`` runs, and ``report`` on them. ``load_run`` gives the model of a finished run,
+``load_model`` that of somebody else.
 """
 
 from typing import TYPE_CHECKING, Any
 
+from crossbias.answers import verify_table
 from crossbias.audit import audit
-from crossbias.data import BiasedDataset, load
+from crossbias.data import BiasedDataset
 from crossbias.errors import CrossbiasError
+from crossbias.extras import check_installed
+from crossbias.models import load_model
+from crossbias.named_data import load
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.registry import create
 from crossbias.report import report
@@ -25,6 +30,7 @@ from crossbias.types import Batch, Output
 from crossbias.verify import verify
 
 if TYPE_CHECKING:
+    from crossbias.estimator import CrossbiasClassifier
     from crossbias.train.run import Run
 
 __version__ = package_version()
@@ -32,6 +38,7 @@ __version__ = package_version()
 __all__ = [
     "Batch",
     "BiasedDataset",
+    "CrossbiasClassifier",
     "CrossbiasError",
     "Method",
     "Network",
@@ -49,18 +56,25 @@ __all__ = [
     "evaluate",
     "fit",
     "load",
+    "load_model",
     "load_run",
     "report",
     "verify",
+    "verify_table",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """``Run`` when it is asked for: it brings Fabric, which takes a while to import."""
+    """What takes a while to import, when it is asked for: it brings Fabric or scikit-learn."""
     if name == "Run":
         from crossbias.train.run import Run
 
         return Run
+    if name == "CrossbiasClassifier":
+        check_installed("sklearn", what="CrossbiasClassifier")
+        from crossbias.estimator import CrossbiasClassifier
+
+        return CrossbiasClassifier
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

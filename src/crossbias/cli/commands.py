@@ -1,6 +1,7 @@
 """The commands: options become calls of the library, and results become tables."""
 
 import shlex
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,9 +11,11 @@ from typer.core import TyperGroup
 
 from crossbias.cli import datasets, listing, options
 from crossbias.cli.auditing import audit
+from crossbias.cli.handing_over import card, export
 from crossbias.cli.printing import print_details, print_metrics, say
 from crossbias.cli.results import compare, report
-from crossbias.cli.sample_size import verify
+from crossbias.cli.sweeping import sweep
+from crossbias.cli.verifying import verify
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
 from crossbias.progress import shown_progress
@@ -20,7 +23,10 @@ from crossbias.runs.files import write_json
 from crossbias.train.environment import package_version
 from crossbias.trained_run import load_run
 
-ORDER = ("demo", "data", "audit", "train", "evaluate", "compare", "report", "verify", "list")
+ORDER = (
+    *("demo", "data", "audit", "train", "sweep", "evaluate", "compare", "report", "verify"),
+    *("card", "export", "list"),
+)
 
 
 class _InOrder(TyperGroup):
@@ -43,6 +49,9 @@ app.command()(audit)
 app.command()(compare)
 app.command()(report)
 app.command()(verify)
+app.command()(card)
+app.command()(export)
+app.command()(sweep)
 
 
 Listed = StrEnum("Listed", ["methods", "data", "networks"])  # what can be listed
@@ -126,6 +135,13 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the unfinished run in --out.")
     ] = False,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Also log the run live to tensorboard, wandb or mlflow. May be repeated.",
+        ),
+    ] = None,
     trust: options.Trust = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -154,6 +170,8 @@ def train(
     }
     further = options.settings(set_)
     experiment = start.updated(**{table: named[table] | further[table] for table in named})
+    if log:
+        experiment = replace(experiment, log=tuple(log))
     folder = out or _default_folder(experiment)
     result = experiment.run(folder, resume=resume, progress=shown_progress(quiet=quiet))
     if result.folder is None:  # of several processes, the one that has the folder prints
@@ -189,13 +207,7 @@ def evaluate(
     set_: options.DataSettings = None,
     root: options.Root = None,
     positive: options.PositiveClass = None,
-    prevalence: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the positive class where the model will be used, for PPV and NPV.",
-            show_default="that of the samples",
-        ),
-    ] = None,
+    prevalence: options.Prevalence = None,
     threshold: Annotated[
         str | None,
         typer.Option(

@@ -77,6 +77,7 @@ class Training:
         """Train to the end and keep the network that the selection rule names."""
         self._resume()
         self.run.progress.begin(self.name, self.epochs, self.epoch_steps)
+        self.run.trackers.stage(self.name)
         graphed = (
             self.run.devices.uses_graphs
             and self.method.capturable
@@ -113,7 +114,7 @@ class Training:
         run = self.run
         for optimizer, config in run.optimizers:
             set_learning_rate(optimizer, learning_rate(config, self.epoch, self.epochs), run.device)
-        _set_training(self.method)
+        set_training(self.method)
         if self.step == 0:
             self.method.begin_epoch()
         self.pace.start()
@@ -158,6 +159,7 @@ class Training:
             self.run.folder.append(record)
         self._save()
         self.run.progress.end_epoch(record)
+        self.run.trackers.epoch(record)
 
     def _look(self) -> None:
         """Tell how it goes; with several processes only the end of an epoch judges the losses."""
@@ -272,7 +274,7 @@ class Training:
             check_shapes(self.method.network, saved["best"]["network"], f"{path}: best network")
         self.epoch, self.step, self.best = saved["epoch"], saved["step"], saved["best"]
         if self.step:  # what an epoch prepares and no checkpoint holds is prepared again
-            _set_training(self.method)
+            set_training(self.method)
             self.method.begin_epoch()
             restore(self.method.state(), saved["state"], path)
         self.meter.restore(saved["meter"], self.run.device)
@@ -313,7 +315,7 @@ def _value(validation: dict[str, float], rule: str) -> float:
     return validation["worst_group" if rule == "validation-worst-group" else "accuracy"]
 
 
-def _set_training(method: Method) -> None:
+def set_training(method: Method) -> None:
     """Training mode for all networks of a method, but for layers whose weights are frozen."""
     for part in method.state().values():
         if not isinstance(part, nn.Module):

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from crossbias.data.images.cache import cached
+from crossbias.data.images.dicom import dicom_image, dicom_size, is_dicom
 from crossbias.data.images.encoded_images import EncodedImage, UnusableImages, unreadable
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
@@ -22,6 +23,8 @@ FORMATS: Final = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF"
 
 LONGEST_SIDE: Final = 2**16 - 1
 """The longest side of an image in pixels, that of JPEG."""
+
+_LEAST_UPPER = 16  # values of 12 bits are below this in the upper eight of 16
 
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
@@ -35,9 +38,10 @@ class Fit:
 
     Pixels are those that a person sees: the EXIF orientation of a photograph is applied, and
     transparent parts become white. Gray images with 16 bits keep the upper eight of the ``depth``
-    bits that their values use. The first of several frames is used. Resizing is bilinear with
-    antialiasing: ``crop`` resizes the short side and cuts out the middle square, as torchvision's
-    ``Resize`` and ``CenterCrop`` do; ``squash`` resizes both sides.
+    bits that their values use. DICOM files are rescaled and windowed. The first of several frames
+    is used, except in DICOM, where several are refused. Resizing is bilinear with antialiasing:
+    ``crop`` resizes the short side and cuts out the middle square, as torchvision's ``Resize`` and
+    ``CenterCrop`` do; ``squash`` resizes both sides.
     """
 
     size: int  # side of the square in pixels
@@ -93,9 +97,10 @@ def decode(file: BinaryIO, fit: Fit) -> bytes:
     try:
         with open_image(file) as image:
             _check_middle(image.size, fit)
+            _check_color_depth(image)
             pixels = np.asarray(_fitted(_in_colors(ImageOps.exif_transpose(image), fit), fit))
     except UnidentifiedImageError:
-        raise CrossbiasError(f"is not an image ({', '.join(_formats())})") from None
+        raise CrossbiasError(f"is not an image ({', '.join(_formats())}, DICOM)") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise CrossbiasError(f"is too large ({error})") from None
     except CrossbiasError:
@@ -107,7 +112,10 @@ def decode(file: BinaryIO, fit: Fit) -> bytes:
 
 
 def open_image(file: BinaryIO) -> Image.Image:
-    """Open an image file of a known format; its pixels are not read yet."""
+    """Open an image file of a known format. Its pixels are not read yet, except for DICOM."""
+    if is_dicom(file):
+        _check_pixels(*dicom_size(file))
+        return dicom_image(file)
     image = Image.open(file, formats=_formats())
     _check_pixels(*image.size)
     return image
@@ -155,6 +163,22 @@ def _check_middle(size: tuple[int, int], fit: Fit) -> None:
         raise CrossbiasError(
             f"is too large (the middle of {size[0]} x {size[1]} pixels at a short side of "
             f"{fit.size} needs more than {limit} pixels)"
+        )
+
+
+def _check_color_depth(image: Image.Image) -> None:
+    """Refuse color images of 16 bits of whose values hardly anything is left in the upper eight.
+
+    Pillow reads no more than these. It says so only before the pixels are read.
+    """
+    assert isinstance(image, ImageFile.ImageFile)
+    arguments = [tile.args for tile in image.tile]
+    if not any(";16" in str(argument) for argument in arguments) or image.mode.startswith("I"):
+        return
+    if np.asarray(image)[..., :3].max() < _LEAST_UPPER:  # transparency is no color
+        raise CrossbiasError(
+            "is a color image with 16 bits whose values need 12 bits or fewer; only the upper "
+            "eight of the 16 are read, which makes it nearly black; save it with 8 bits"
         )
 
 

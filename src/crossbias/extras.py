@@ -1,4 +1,4 @@
-"""Packages that only some data sets need; each is installed by an extra of crossbias."""
+"""Packages that only some functions need; each is installed by an extra of crossbias."""
 
 import importlib.util
 from typing import Final
@@ -8,9 +8,18 @@ from crossbias.errors import CrossbiasError
 EXTRAS: Final = {
     "av": ("PyAV", "video"),
     "datasets": ("datasets", "huggingface"),
+    "mlflow": ("MLflow", "mlflow"),
+    "onnxruntime": ("ONNX Runtime", "onnx"),
+    "onnxscript": ("onnxscript", "onnx"),
+    "optuna": ("Optuna", "search"),
     "pyarrow": ("pyarrow", "parquet"),
-    "sklearn": ("scikit-learn", "textures"),
+    "pydicom": ("pydicom", "dicom"),
+    "ray": ("Ray", "ray"),
+    "sklearn": ("scikit-learn", "sklearn"),
+    "submitit": ("submitit", "slurm"),
+    "tensorboard": ("TensorBoard", "tensorboard"),
     "torchvision": ("torchvision", "download"),
+    "wandb": ("wandb", "wandb"),
 }
 """For each module, the name of its package and the extra that installs it."""
 
