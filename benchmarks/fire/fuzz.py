@@ -3,12 +3,18 @@
 Hashes are written anew after the damage, so that what reads the files comes after them.
 """
 
+import csv
+import io
 import json
 import os
 import resource
 import shutil
+import struct
 import sys
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -16,15 +22,15 @@ import numpy as np
 import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from PIL import Image
 
 from benchmarks.fire.canary import VARIABLE
-from benchmarks.fire.flips import READERS
+from benchmarks.fire.damages import READERS
 from benchmarks.fire.forks import Outcome, run
 from benchmarks.fire.mutations import broken, mutated
-from benchmarks.fire.subjects import Arena
+from benchmarks.fire.subjects import OWN_IMAGES, Arena, resume, write_images
 from crossbias.experiment import Experiment
 from crossbias.runs import RunFolder
+from crossbias.runs.config_file import write_config
 from crossbias.runs.files import hash_of, load_torch, write_json
 
 Body = Callable[[Arena, st.DataObject, Path], Outcome]
@@ -66,15 +72,19 @@ def _sparingly() -> None:
 
 def _read(data: st.DataObject, path: Path) -> Outcome:
     """How a reader of finished runs takes one whose hashes are written anew."""
+    return _rehashed(path, data.draw(st.sampled_from(READERS)))
+
+
+def _rehashed(path: Path, reader: tuple[str, ...]) -> Outcome:
     (path / "done").unlink()
     RunFolder(path).finish()
-    name, *options = data.draw(st.sampled_from(READERS))
+    return _reading(path, reader)
+
+
+def _reading(path: Path, reader: tuple[str, ...]) -> Outcome:
+    name, *options = reader
     written = ("-o", path / "report") if name == "report" else ()
     return run(name, path, *options, *written, prepare=_sparingly)
-
-
-def _resumed(path: Path) -> Outcome:
-    return run("train", "--resume", "--out", path, "--quiet", prepare=_sparingly)
 
 
 def _any_json(name: str, arena: Arena, data: st.DataObject, path: Path) -> Outcome:
@@ -113,6 +123,16 @@ def _unfinished(arena: Arena, data: st.DataObject, path: Path) -> Outcome:
     damage = _damage_log if name == "log.jsonl" else _damage_json
     damage(path / name, data)
     return _resumed(path)
+
+
+def _resumed(path: Path) -> Outcome:
+    """How a resume takes a run whose configuration, if it is still one, has its checksum anew."""
+    config = path / "config.json"
+    with suppress(ValueError):
+        value = json.loads(config.read_bytes())
+        if isinstance(value, dict):
+            write_config(config, {key: value[key] for key in value if key != "crc32"})
+    return resume(path, _sparingly).wait()
 
 
 def _stages(arena: Arena, data: st.DataObject, path: Path) -> Outcome:
@@ -175,6 +195,10 @@ epochs = 3
 lr = 0.01
 device = "cpu"
 """
+_HOSTILE = st.text(
+    st.sampled_from("ab =+-@\t\r\x00\x07\x1b\x7f\x9b\u061c\u200f\u202e\u2028\u2066,\"'<&%\\$"),
+    min_size=1, max_size=6,
+)  # fmt: skip
 _WORDS = (b'"', b"[", b"]", b"=", b"\n", b"true", b"1e999", b"[[data]]", b"nan", b"-", b"name")
 
 
@@ -197,38 +221,87 @@ def _toml(arena: Arena, data: st.DataObject, path: Path) -> Outcome:
     return run("train", *arguments, prepare=prepare)
 
 
-def _images(path: Path) -> None:
-    """A folder of small images of several formats, and the table of their labels."""
-    path.mkdir()
-    lines = ["file,disease,hospital"]
-    for number in range(12):
-        name = f"{number}.{('png', 'jpg', 'bmp', 'gif')[number % 4]}"
-        pixels = np.random.default_rng(number).integers(0, 256, (9, 8, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(path / name)
-        lines.append(f"{name},{number % 2},{'north' if number % 3 else 'south'}")
-    (path / "labels.csv").write_text("\n".join(lines) + "\n")
-
-
 def _shown(path: Path) -> Outcome:
-    columns = ("--labels", "labels.csv", "--target", "disease", "--bias", "hospital")
     sheet = ("--sheet", path / "sheet.png", "--set", "size=8")
-    return run("data", "show", f"folder:{path}", *columns, *sheet, prepare=_sparingly)
+    return run("data", "show", f"folder:{path}", *OWN_IMAGES, *sheet, prepare=_sparingly)
 
 
 def _csv(arena: Arena, data: st.DataObject, path: Path) -> Outcome:
     """The table of a folder of images."""
-    _images(path)
+    write_images(path, 12)
     file = path / "labels.csv"
     file.write_bytes(broken(file.read_bytes(), data))
     return _shown(path)
 
 
+def _names(arena: Arena, data: st.DataObject, path: Path) -> Outcome:
+    """Names of classes, values and columns that steer terminals, or are formulas."""
+    write_images(path, 12)
+    file, names = path / "labels.csv", data.draw(st.lists(_HOSTILE, min_size=4, max_size=4))
+    with file.open(newline="") as opened:
+        header, *rows = csv.reader(opened)
+    table = [[row[0], names[int(row[1])], names[2 + (row[2] == "north")]] for row in rows]
+    with file.open("w", newline="") as opened:
+        csv.writer(opened).writerows([header, *table])
+    return _shown(path)
+
+
 def _headers(arena: Arena, data: st.DataObject, path: Path) -> Outcome:
     """The first bytes of an image."""
-    _images(path)
+    write_images(path, 12)
     file = path / data.draw(st.sampled_from(["0.png", "1.jpg", "2.bmp", "3.gif"]))
     file.write_bytes(broken(file.read_bytes(), data, within=64))
     return _shown(path)
+
+
+def _sizes(arena: Arena, data: st.DataObject, path: Path) -> Outcome:
+    """A picture or an array that says it is huge."""
+    side = st.integers(0, 2**31 - 1) | st.sampled_from([1, 2**16, 80_000_000])
+    if data.draw(st.booleans()):
+        write_images(path, 12)
+        width, height = data.draw(side), data.draw(side)
+        content = (path / "0.png").read_bytes()
+        header = b"IHDR" + struct.pack(">II", width, height) + content[24:29]
+        check = struct.pack(">I", zlib.crc32(header))
+        (path / "0.png").write_bytes(content[:12] + header + check + content[33:])
+        return _shown(path)
+    shutil.copytree(arena.whole("pgd"), path)
+    _enlarge(path / "predictions.npz", tuple(data.draw(st.lists(side, min_size=1, max_size=3))))
+    return _read(data, path)
+
+
+def _enlarge(file: Path, shape: tuple[int, ...]) -> None:
+    """Let the arrays of a file have another shape, and the bytes that they have."""
+    with zipfile.ZipFile(file) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in parts.items():
+            found = io.BytesIO(content)
+            np.lib.format.read_magic(found)
+            _, order, kind = np.lib.format.read_array_header_1_0(found)
+            new = io.BytesIO()
+            about = {"descr": kind.str, "fortran_order": order, "shape": shape}
+            np.lib.format.write_array_header_1_0(new, about)
+            archive.writestr(name, new.getvalue() + content[found.tell() :])
+
+
+def _model(arena: Arena, data: st.DataObject, path: Path) -> Outcome:
+    """The header of the weights, which says where each tensor lies."""
+    shutil.copytree(arena.whole("erm"), path)
+    file = path / "model.safetensors"
+    content = file.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = json.dumps(mutated(json.loads(content[8 : 8 + size]), data)).encode()
+    written = data.draw(st.sampled_from([len(header), 0, 2**40, 2**63]) | st.integers(0, 2**16))
+    file.write_bytes(written.to_bytes(8, "little") + header + content[8 + size :])
+    return _rehashed(path, ("evaluate",))
+
+
+def _done(arena: Arena, data: st.DataObject, path: Path) -> Outcome:
+    """The hashes of a finished run."""
+    shutil.copytree(arena.whole("pgd"), path)
+    _damage_json(path / "done", data)
+    return _reading(path, data.draw(st.sampled_from(READERS)))
 
 
 _BODIES: dict[str, Body] = {
@@ -238,10 +311,14 @@ _BODIES: dict[str, Body] = {
     "unfinished runs": _unfinished,
     "stages": _stages,
     "checkpoints": _checkpoint,
+    "hashes": _done,
+    "weights": _model,
     "arrays": _arrays,
     "TOML": _toml,
     "CSV": _csv,
+    "names": _names,
     "image headers": _headers,
+    "sizes": _sizes,
 }
 
 KINDS: dict[str, Callable[[Arena], Iterator[str | None]]] = {

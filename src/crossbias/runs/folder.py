@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
-from crossbias.runs.config_file import read_config
+from crossbias.runs.config_file import read_config, write_config
 from crossbias.runs.files import (
     checksum,
     hash_of,
@@ -29,6 +29,7 @@ from crossbias.runs.files import (
 from crossbias.runs.writer import LOCK_FILES, Writer
 
 _LEFT = f".{'[0-9a-f]' * 16}.tmp"  # what write_atomically leaves if the process is killed
+_SHORT = 16  # digits of the identity in every line of the log
 
 
 class RunFolder:
@@ -75,7 +76,7 @@ class RunFolder:
         with folder.released_on_error():
             folder.acquire()
             folder._check_unused()  # another process may have been faster
-            write_json(folder.config, config)
+            write_config(folder.config, config)
         return folder
 
     @classmethod
@@ -122,7 +123,7 @@ class RunFolder:
         self.check_writer()
         try:
             with self.log.open("a", encoding="utf-8") as file:
-                file.write(as_line(record))
+                file.write(as_line({"run": self.identity[:_SHORT], **record}))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -131,24 +132,25 @@ class RunFolder:
     def trim_log(self, stage: str, epochs: int) -> list[dict[str, Any]]:
         """Drop what a stage logged after so many epochs: it is about to be done again.
 
+        Damaged lines go, too. Whoever knows how many epochs there were can tell that some are lost.
+
         Returns:
-            What the stage logged before, one record for each epoch.
+            All that the log keeps, one record for each epoch of a stage.
+
+        Raises:
+            CrossbiasError: The log is that of another run.
         """
         if not self.log.exists():
             return []
         self.check_writer()
-        kept, own = [], []
         text = self.log.read_text(encoding="utf-8", errors="replace")
-        *lines, last = text.split("\n")  # the last one is empty, or of a process that was killed
-        for line in (*lines, last) if as_record(last) else lines:
-            record = as_record(line)
-            if record is None:  # whoever reads the run says so
-                kept.append(line + "\n")
-            elif record["stage"] != stage or record["epoch"] <= epochs:
-                kept.append(line + "\n")
-                own += [record] if record["stage"] == stage else []
-        write_atomically(self.log, lambda file: file.write("".join(kept).encode()))
-        return own
+        found = [record for line in text.split("\n") if (record := as_record(line)) is not None]
+        if any(record.get("run") != self.identity[:_SHORT] for record in found):
+            raise self.changed(f"{self.log} was written")
+        kept = [each for each in found if each["stage"] != stage or each["epoch"] <= epochs]
+        lines = "".join(map(as_line, kept))
+        write_atomically(self.log, lambda file: file.write(lines.encode()))
+        return kept
 
     def save_model(self, state: dict[str, Tensor]) -> None:
         """Store the trained network, the run's result."""

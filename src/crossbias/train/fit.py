@@ -16,8 +16,7 @@ from crossbias.networks import Network, Recipe, as_network
 from crossbias.networks.fresh import looks_trained
 from crossbias.parameters import validated
 from crossbias.progress import Progress, shown_progress
-from crossbias.runs.config_file import read_config
-from crossbias.runs.files import write_json
+from crossbias.runs.config_file import read_config, write_config
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.writer import LOCK_FILES
 from crossbias.train.config import TrainConfig
@@ -251,7 +250,7 @@ def _open(
             check_same_run(saved, record, path)
             record |= with_resume(saved, record)
             if is_main:
-                write_json(opened.config, record)
+                write_config(opened.config, record)
     opened.identity = identity_of(record)
     opened.names_code = names_code(record)
     if resume and is_main:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.networks.network import Network
+from crossbias.runs.config_file import write_config
 from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.health import Symptom
@@ -97,7 +98,7 @@ class Result:
         self._keep_views(folder, splits)
         save_predictions(folder.predictions, self._predictions)
         write_json(folder.metrics, {name: m.to_json() for name, m in self.metrics.items()})
-        write_json(folder.config, self.config)
+        write_config(folder.config, self.config)
         if finished:
             folder.finish()
 
