@@ -74,7 +74,7 @@ def campaign(
         kind = min(running, key=lambda kind: found[kind]["tried"] / goals[kind])
         begin = _processor_time()
         try:
-            _count(found[kind], next(running[kind]), home)
+            _count(kind, found[kind], next(running[kind]), home)
         except StopIteration:
             running[kind] = KINDS[kind][0](arena)
         except Skipped as reason:
@@ -90,11 +90,12 @@ def _processor_time() -> float:
     return sum(os.times()[:4])
 
 
-def _count(counts: dict[str, Any], problem: str | None, home: Path) -> None:
+def _count(kind: str, counts: dict[str, Any], problem: str | None, home: Path) -> None:
     counts["tried"] += 1
     counts["failed" if problem else "held"] += 1
     if problem:
         counts["failures"].append(problem.replace(str(home), "."))
+        print(f"failed, {kind}: {problem}", file=sys.stderr, flush=True)
 
 
 def _in_lanes(lanes: int, home: Path, **options: Any) -> Counts:
@@ -161,10 +162,7 @@ def main() -> None:
             share=given.share,
         )  # fmt: skip
     print(table(found))
-    for kind, counts in found.items():
-        for problem in counts["failures"][:20]:
-            print(f"{kind}: {problem}")
-    if not given.only:
+    if not given.only and given.share == 1.0:
         keep("fire", {"seed": given.seed, "kinds": found}, "cpu")
     sys.exit(any(counts["failed"] for counts in found.values()))
 

@@ -19,7 +19,6 @@ from crossbias.runs import RunFolder, read_run
 from crossbias.runs.folder import as_record
 from crossbias.runs.writer import LOCK_FILES
 
-
 _DRAWN = ("--data", "glyphs", "--set", "data.size=24", "--set", "data.test_size=12")
 OWN_IMAGES = ("--labels", "labels.csv", "--target", "disease", "--bias", "hospital")
 """How a folder of images is read that ``write_images`` wrote."""
@@ -198,7 +197,8 @@ def difference(whole: Path, path: Path) -> str | None:
 def _differences(whole: Path, path: Path) -> Iterator[str]:
     try:
         symptoms = [symptom.name for symptom in read_run(path).health]
-        RunFolder(path).check(*(file for file in files(path) if file.name != "done"))
+        unhashed = {*LOCK_FILES, "done"}
+        RunFolder(path).check(*(file for file in files(path) if file.name not in unhashed))
     except CrossbiasError as error:
         yield str(error)
         return
