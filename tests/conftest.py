@@ -3,6 +3,10 @@
 Torch is imported in the fixtures: the process that hands the tests to others needs none.
 """
 
+import ctypes
+import functools
+import importlib.metadata
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -19,6 +23,15 @@ if TYPE_CHECKING:
 # The same examples every time: a failure is of the change at hand, and can be repeated.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
+
+# Fabric reads the files of every installed package whenever a run begins; once is enough here.
+importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
+
+# Torch looks for NVIDIA's library at every step of an optimizer, unless it is told of no device.
+try:
+    ctypes.CDLL("libnvidia-ml.so.1")
+except OSError:
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def test_methods_differ_by_class_and_by_value():
         (lambda: create_method("rebais"), r"no method 'rebais' \(did you mean 'rebias'"),
         (
             lambda: create_method("zzz"),
-            "there are: erm, aflite, class-balanced, denoised, dfr, disent, end",
+            "there are: erm, aflite, blindeye, blindeye\\+grl, class-balanced",
         ),
         (lambda: create_method("end", gamma=1), "method 'end' has no parameter 'gamma'"),
         (lambda: create_method("end", alpha="high"), "alpha of method 'end' must be a number"),

@@ -41,6 +41,7 @@ class Experiment:
             ``label_noise``.
         network: ``name`` and options; the data set's own network if left out.
         train: Fields of ``TrainConfig``.
+        log: Where runs are logged to, such as ``mlflow``.
         origin: The file that the tables come from. Code that it names is not imported. None where
             the user wrote the tables, or trusts the file.
         typed: Names of code that the user gave beside the file, which are trusted.
@@ -50,12 +51,15 @@ class Experiment:
     data: Mapping[str, Any] = field(default_factory=dict)
     network: Mapping[str, Any] = field(default_factory=dict)
     train: Mapping[str, Any] = field(default_factory=dict)
+    log: Sequence[str] = ()
     origin: Path | None = None
     typed: frozenset[str] = frozenset()
 
     @classmethod
     def from_toml(cls, path: Path, *, trust: bool = False) -> "Experiment":
         """An experiment from a file with the tables [method], [data], [network] and [train].
+
+        Before the tables may stand ``log``, a list of where runs are logged to.
 
         ``trust`` allows that code which the file names is imported.
         """
@@ -65,13 +69,14 @@ class Experiment:
             raise CrossbiasError(f"cannot read {path}: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise CrossbiasError(f"{path} is not TOML: {error}") from error
+        log = convert(tables.pop("log", ()), tuple[str, ...], f"log of {path}")
         for name, table in tables.items():
             if name not in _TABLES or not isinstance(table, dict):
                 raise CrossbiasError(
                     f"{path} has {name!r}{closest(name, _TABLES)}; "
                     f"its tables may be: {', '.join(f'[{table}]' for table in _TABLES)}"
                 )
-        return cls(**tables, origin=None if trust else path)
+        return cls(**tables, log=log, origin=None if trust else path)
 
     @classmethod
     def from_run(cls, folder: Path, *, trust: bool = False) -> "Experiment":
@@ -178,6 +183,7 @@ class Experiment:
         result = train_run(
             method, train, validation, network=chosen.recipe if chosen else self.recipe(),
             config=config, folder=out, resume=resume, progress=progress, remarks=remarks,
+            log=self.log,
         )  # fmt: skip
         with result.stoppable():
             result.evaluate(*tests)

@@ -61,7 +61,20 @@ def create_method(name: str, **hyperparameters: Any) -> Method:
     if not (isinstance(kind, type) and issubclass(kind, Method)):
         raise CrossbiasError(f"{name!r} is not a subclass of crossbias.Method")
     owner = f"method {name!r}"
+    _check_fixed(kind, hyperparameters, owner)
     return kind(**validated(kind, _with_methods_made(kind, hyperparameters, owner), owner))
+
+
+def _check_fixed(kind: type[Method], hyperparameters: Mapping[str, Any], owner: str) -> None:
+    """Refuse a hyper-parameter of the parent method that this method is made by fixing."""
+    for parent in kind.__bases__:
+        if not (issubclass(parent, Method) and parent.name):
+            continue
+        for key in hyperparameters.keys() & (parameters_of(parent).keys() - parameters_of(kind)):
+            raise CrossbiasError(
+                f"{key} of {owner} is fixed at {getattr(kind, key)!r}, got {hyperparameters[key]}; "
+                f"leave it out, or take the method {parent.name!r}, where it can be set"
+            )
 
 
 def _with_methods_made(

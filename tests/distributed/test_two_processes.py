@@ -55,6 +55,11 @@ def test_a_method_ends_with_equal_weights_on_both_processes(findings, name):
     assert (folder / name / "model.safetensors").exists()
 
 
+def test_only_the_first_process_logs(findings):
+    _, folder = findings
+    assert len([*(folder / "erm" / "tensorboard").iterdir()]) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "method"),
     [

@@ -142,8 +142,9 @@ def main() -> None:
     for name in METHODS:
         method = crossbias.create(name)
         result = crossbias.fit(
-            method, data, validation, network=network, config=CONFIG, folder=folder / name
-        )
+            method, data, validation, network=network, config=CONFIG, folder=folder / name,
+            log=["tensorboard"] if name == "erm" else (),
+        )  # fmt: skip
         findings[name] = result.network.state_dict()
     plain = crossbias.create("mlp", num_classes=3, in_features=108)
     findings["plain start"] = {key: value.clone() for key, value in plain.state_dict().items()}

@@ -7,6 +7,7 @@ import torch
 
 import crossbias
 from crossbias import TrainConfig
+from crossbias.errors import CrossbiasError
 from crossbias.methods import ERM, GroupBalanced
 from crossbias.testing import contract
 
@@ -26,3 +27,9 @@ def test_it_equals_plain_training_with_that_sampling(data, network):
     plain = crossbias.fit(ERM(), rare, network=network, config=CONFIG).network
     assert torch.equal(own.head.weight, same.head.weight)
     assert not torch.equal(own.head.weight, plain.head.weight)
+
+
+def test_another_sampling_in_the_configuration_is_refused(data, network):
+    other = dataclasses.replace(CONFIG, sampling="class-balanced")
+    with pytest.raises(CrossbiasError, match=r"group-balanced, but train\.sampling is 'class-b"):
+        crossbias.fit(GroupBalanced(), data, network=network, config=other)

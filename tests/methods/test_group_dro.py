@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import crossbias
 from crossbias import BiasedDataset, Network, TrainConfig
+from crossbias.errors import CrossbiasError
 from crossbias.methods import ERM, GroupDRO
 from crossbias.methods.group_dro import group_symptoms
 from crossbias.testing import contract, tiny_data
@@ -144,6 +145,12 @@ def test_groups_are_drawn_equally_often(monkeypatch):
     counts = torch.cat(seen).bincount(minlength=9)
     assert data.counts().min() < data.counts().max() / 5
     assert counts.min() > 0.7 * counts.float().mean()
+
+
+def test_another_sampling_in_the_configuration_is_refused(data):
+    config = dataclasses.replace(SGD, sampling="class-balanced")
+    with pytest.raises(CrossbiasError, match=r"group-dro draws .*, but train\.sampling"):
+        crossbias.fit(GroupDRO(), data, network=smooth_network(), config=config)
 
 
 def test_groups_without_samples_are_named():

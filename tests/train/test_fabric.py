@@ -14,6 +14,11 @@ def make_run(data, network, precision="float32") -> Run:
     return Run(data, network=network, config=TrainConfig(device="cpu", precision=precision))
 
 
+def test_a_machine_that_has_slurm_gives_no_warning(data, network, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda command: f"/usr/bin/{command}")
+    assert make_run(data, network).devices.world == 1
+
+
 def test_bf16_computes_in_bf16_and_returns_float32(data):
     """So that losses and statistics outside the network are in float32."""
     seen = []

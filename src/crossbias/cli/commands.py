@@ -1,6 +1,7 @@
 """The commands: options become calls of the library, and results become tables."""
 
 import shlex
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -126,6 +127,13 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the unfinished run in --out.")
     ] = False,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Also log the run live to tensorboard, wandb or mlflow. May be repeated.",
+        ),
+    ] = None,
     trust: options.Trust = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -154,6 +162,8 @@ def train(
     }
     further = options.settings(set_)
     experiment = start.updated(**{table: named[table] | further[table] for table in named})
+    if log:
+        experiment = replace(experiment, log=tuple(log))
     folder = out or _default_folder(experiment)
     result = experiment.run(folder, resume=resume, progress=shown_progress(quiet=quiet))
     if result.folder is None:  # of several processes, the one that has the folder prints

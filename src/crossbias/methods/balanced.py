@@ -4,8 +4,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from crossbias.data.order import Sampling
+from crossbias.errors import CrossbiasError
 from crossbias.methods.erm import ERM
 from crossbias.networks.network import Network
+from crossbias.train.config import TrainConfig
 from crossbias.train.method import Supervision
 
 if TYPE_CHECKING:
@@ -21,8 +23,8 @@ class ClassBalanced(ERM):
     sampling: ClassVar[Sampling] = "class-balanced"
 
     def fit(self, run: "Run") -> Network:
-        """One training; the sampling of the configuration is replaced."""
-        return run.train(self, config=replace(run.config, sampling=self.sampling))
+        """One training with the sampling of that name."""
+        return run.train(self, config=sampled(run.config, self.sampling, self.name))
 
 
 @dataclass(kw_only=True)
@@ -33,3 +35,19 @@ class GroupBalanced(ClassBalanced):
     paper: ClassVar[str] = "plain training, group-balanced"
     supervision: ClassVar[Supervision] = "bias labels"
     sampling: ClassVar[Sampling] = "group-balanced"
+
+
+def sampled(config: TrainConfig, sampling: Sampling, method: str) -> TrainConfig:
+    """The configuration with the sampling that a method is made for.
+
+    Args:
+        config: The configuration of the run, refused if it asks for yet another sampling.
+        sampling: How the method draws.
+        method: Its name, for the message.
+    """
+    if config.sampling not in ("uniform", sampling):
+        raise CrossbiasError(
+            f"{method} draws {sampling}, but train.sampling is {config.sampling!r}; leave "
+            f"train.sampling out, or take erm with it"
+        )
+    return replace(config, sampling=sampling)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from crossbias.data.dataset import BiasedDataset
 from crossbias.formatting import percent
 from crossbias.functional import exponentiated_gradient, group_means
+from crossbias.methods.balanced import sampled
 from crossbias.networks.network import Network
 from crossbias.parameters import NonNegative
 from crossbias.runs.health import Symptom
@@ -71,9 +72,10 @@ class GroupDRO(Method):
 
     def fit(self, run: "Run") -> Network:
         """One training on groups that are drawn equally often."""
+        config = sampled(run.config, "group-balanced", self.name)
         for symptom in group_symptoms(run.data):
             run.warn(*symptom)
-        return run.train(self, config=replace(run.config, sampling="group-balanced"))
+        return run.train(self, config=config)
 
     def loss(self, batch: Batch) -> Losses:
         """Update the weights, then the weighted sum of the groups' losses."""

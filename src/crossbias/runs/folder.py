@@ -62,6 +62,7 @@ class RunFolder:
         self.views = path / "views.npz"
         self.labels = path / "labels.npz"
         self.health = path / "health.json"
+        self.tracking = path / "tracking"
         self.done = path / "done"
 
     @classmethod

@@ -1,6 +1,7 @@
 """Devices and processes. The only file that imports Fabric."""
 
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, TypeVar, cast
@@ -36,12 +37,14 @@ class Devices:
             raise CrossbiasError(
                 f"processes is {config.processes}, but there are {torch.cuda.device_count()} GPUs"
             )
-        self.fabric = Fabric(
-            accelerator=device.type,
-            devices=config.processes if several or device.index is None else [device.index],
-            strategy=DDPStrategy() if several else "auto",
-            plugins=[_Bf16(device) if config.precision == "bf16" else Precision()],
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The `srun` command is available")  # of a login node
+            self.fabric = Fabric(
+                accelerator=device.type,
+                devices=config.processes if several or device.index is None else [device.index],
+                strategy=DDPStrategy() if several else "auto",
+                plugins=[_Bf16(device) if config.precision == "bf16" else Precision()],
+            )
         self.fabric.launch()
         self.device: torch.device = self.fabric.device
         self.rank, self.world = self.fabric.global_rank, self.fabric.world_size

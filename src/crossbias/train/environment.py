@@ -70,6 +70,7 @@ def same_threads(recorded: Mapping[str, str]) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@cache
 def package_version() -> str:
     """The installed version, or ``source`` for a source tree on the path."""
     try:

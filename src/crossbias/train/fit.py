@@ -19,6 +19,7 @@ from crossbias.progress import Progress, shown_progress
 from crossbias.runs.config_file import read_config, write_config
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.writer import LOCK_FILES
+from crossbias.tracking.trackers import Trackers, check_trackers
 from crossbias.train.config import TrainConfig
 from crossbias.train.environment import differences, same_threads
 from crossbias.train.evaluation import alignments_of
@@ -51,6 +52,7 @@ def fit(
     folder: Path | str | None = None,
     resume: bool = False,
     progress: Progress | bool = True,
+    log: Sequence[str] = (),
 ) -> Result:
     """Train a method. The test split has no place here; give it to ``Result.evaluate``.
 
@@ -70,6 +72,8 @@ def fit(
         resume: Continue the unfinished run in ``folder``.
         progress: Whether to show a header and progress on standard error, or an object that
             receives the reports instead.
+        log: Where to log the run live: ``tensorboard``, ``wandb``, ``mlflow``, or several. A
+            resumed run continues the logs that it was started with.
 
     Returns:
         The trained network and its metrics on the validation data.
@@ -79,7 +83,7 @@ def fit(
     network, config, remarks = _completed(train, network, config)
     result = train_run(
         method, train, validation, network=network, config=config, fresh=fresh, folder=folder,
-        resume=resume, progress=progress, remarks=remarks,
+        resume=resume, progress=progress, remarks=remarks, log=log,
     )  # fmt: skip
     result.finish()
     return result
@@ -97,6 +101,7 @@ def train_run(
     resume: bool = False,
     progress: Progress | None = None,
     remarks: Sequence[str] = (),
+    log: Sequence[str] = (),
 ) -> Result:
     """Do what ``fit`` does, except for ``Result.finish``, so that other splits can be judged.
 
@@ -107,6 +112,7 @@ def train_run(
     config = config or TrainConfig()
     recipe = _as_recipe(network, train)
     _check(method, train, validation, config)
+    check_trackers(log, folder)
     with Interrupts() as interrupts:
         run = Run(
             train, network=recipe, config=config, validation=validation, fresh=fresh,
@@ -121,10 +127,12 @@ def train_run(
         run.folder = _open(folder, record, resume, run.devices.is_main)
         run.progress.header(header)
         _note_differences(run, record)
+        if run.devices.is_main:
+            run.trackers = Trackers(log, folder=run.folder, config=record, note=run.progress.note)
         trained = _trained(method, run, record, new=not resume)
     written = run.folder if run.devices.is_main else None
     health = tuple(run.health.values())
-    result = Result(trained, {}, written, record, alignments_of(train), health)
+    result = Result(trained, {}, written, record, alignments_of(train), health, run.trackers)
     with result.stoppable():
         result.keep_model(train)
         if validation is not None:
@@ -137,7 +145,8 @@ def _trained(method: Method, run: "Run", record: dict[str, Any], *, new: bool) -
     kept = nullcontext() if run.folder is None else run.folder.released_on_error()
     with kept, same_threads(record["environment"]):
         try:
-            return method.fit(run)
+            with run.trackers.ended_on_error():
+                return method.fit(run)
         except Exception:
             if run.devices.is_main and new:
                 _forget_if_unused(run.folder)
@@ -261,6 +270,7 @@ def _open(
 
 def _forget_if_unused(folder: RunFolder | None) -> None:
     """Remove the folder of a run that was refused before it did anything."""
-    unused = {"config.json", "health.json", *LOCK_FILES}  # written before the first step
+    # Written before the first step
+    unused = {"config.json", "health.json", "tracking", "tensorboard", *LOCK_FILES}
     if folder is not None and {entry.name for entry in folder.path.iterdir()} <= unused:
         shutil.rmtree(folder.path)

@@ -78,6 +78,7 @@ class Training:
         """Train to the end and keep the network that the selection rule names."""
         self._resume()
         self.run.progress.begin(self.name, self.epochs, self.epoch_steps)
+        self.run.trackers.stage(self.name)
         graphed = (
             self.run.devices.uses_graphs
             and self.method.capturable
@@ -160,6 +161,7 @@ class Training:
             self.logged += 1
         self._save()
         self.run.progress.end_epoch(record)
+        self.run.trackers.epoch(record)
 
     def _look(self) -> None:
         """Tell how it goes; with several processes only the end of an epoch judges the losses."""

@@ -17,6 +17,7 @@ from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.health import Symptom
 from crossbias.runs.stored import TrainingLabels, save_labels, save_predictions, save_views
+from crossbias.tracking import Trackers
 from crossbias.train.environment import same_threads
 from crossbias.train.evaluation import metrics_of, predict
 from crossbias.train.explanations import views_of
@@ -38,6 +39,7 @@ class Result:
         alignments: For every attribute, which of its values went along with which class in the
             training data.
         health: What went wrong in the training, and what to change.
+        trackers: Where the run is logged to.
     """
 
     network: Network
@@ -46,6 +48,7 @@ class Result:
     config: dict[str, Any]
     alignments: Mapping[str, Alignment]
     health: tuple[Symptom, ...] = ()
+    trackers: Trackers = field(default_factory=Trackers)
     _predictions: dict[str, Predictions] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -84,6 +87,7 @@ class Result:
             self._predictions[data.split] = answers
             self.metrics[data.split] = metrics_of(answers, data, tables=self.alignments)
             self.config["data"]["hashes"][data.split] = data.hash
+            self.trackers.results(data.split, self.metrics[data.split])
         if self.writing is not None:
             self._keep(self.writing, splits)
         return {data.split: self.metrics[data.split] for data in splits}
@@ -116,6 +120,7 @@ class Result:
 
     def finish(self) -> None:
         """Mark the run folder as finished. ``evaluate`` can still add its answers afterwards."""
+        self.trackers.end()
         if self.writing is not None:
             self.writing.finish()
 
@@ -134,9 +139,11 @@ class Result:
         """Inside this, a stop ends the judging of a trained network, and says how to continue."""
         folder, threads = self.writing, same_threads(self.config["environment"])
         if folder is None:
-            with stops_at_once("nothing is saved, since the run has no folder"), threads:
+            stop = stops_at_once("nothing is saved, since the run has no folder")
+            with self.trackers.ended_on_error(), stop, threads:
                 yield
             return
         remedy = f"the training is saved; continue with: {folder.resume_command()}"
-        with folder.released_on_error(), stops_at_once(remedy), threads:
+        stop = stops_at_once(remedy)
+        with folder.released_on_error(), self.trackers.ended_on_error(), stop, threads:
             yield

@@ -24,6 +24,7 @@ from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.health import Symptom, load_health, save_health
 from crossbias.seeds import global_randomness_kept, seed_for, seed_global
+from crossbias.tracking import Trackers
 from crossbias.train.checkpoint import packed, restore
 from crossbias.train.config import TrainConfig
 from crossbias.train.data_symptoms import data_symptoms
@@ -62,6 +63,7 @@ class Run:
 
     Attributes:
         device: Where tensors of a batch are.
+        trackers: Where the run is logged to, such as MLflow; nowhere unless set.
         stage_name: Name of the stage that is trained, in the folder and in the log, such as
             ``final`` or ``inner/biased``.
     """
@@ -84,6 +86,7 @@ class Run:
             fresh = isinstance(network, Recipe) or not looks_trained(network)
         self.fresh = fresh
         self.interrupts = interrupts or Interrupts()
+        self.trackers = Trackers()
         self.devices = Devices(config)
         self.device = self.devices.device
         # Of several processes, the first one reports.

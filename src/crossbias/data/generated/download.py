@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from crossbias.data.extras import check_installed
+from crossbias.extras import check_installed
 
 TIMEOUT: Final = 5.0  # seconds to wait for an answer before the next address is tried
 

@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from crossbias.data.extras import check_installed
 from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.memory_maps import cache_folder
 from crossbias.data.own.labels import SPLIT_COLUMN
@@ -16,6 +15,7 @@ from crossbias.data.own.table import LabelTable
 from crossbias.data.own.table_files import as_text
 from crossbias.data.own.table_source import Bits, TableSource
 from crossbias.errors import CrossbiasError
+from crossbias.extras import check_installed
 from crossbias.parameters import Count, Fraction
 
 _SAVED = ("dataset_dict.json", "state.json")  # save_to_disk writes one of these

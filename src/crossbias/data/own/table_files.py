@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from crossbias.data.extras import check_installed
 from crossbias.data.own.table import LabelTable
 from crossbias.errors import CrossbiasError
+from crossbias.extras import check_installed
 
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from PIL import Image
 
-from crossbias.data.extras import check_installed
 from crossbias.data.memory_maps import cache_folder
 from crossbias.data.published.image_source import images_in
 from crossbias.errors import CrossbiasError
+from crossbias.extras import check_installed
 
 FRAMES: Final = 8
 RATE: Final = 30  # frames per second, of a folder of frames and of the stride

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from crossbias.data.dataset import BiasedDataset
-from crossbias.data.extras import check_installed
 from crossbias.data.order import batches
 from crossbias.errors import CrossbiasError
+from crossbias.extras import check_installed
 from crossbias.runs.files import write_atomically
 
 Layer = Literal["conv3_3", "relu1_2"]

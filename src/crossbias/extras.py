@@ -1,4 +1,4 @@
-"""Packages that only some data sets need; each is installed by an extra of crossbias."""
+"""Packages that only some functions need; each is installed by an extra of crossbias."""
 
 import importlib.util
 from typing import Final
@@ -8,9 +8,12 @@ from crossbias.errors import CrossbiasError
 EXTRAS: Final = {
     "av": ("PyAV", "video"),
     "datasets": ("datasets", "huggingface"),
+    "mlflow": ("MLflow", "mlflow"),
     "pyarrow": ("pyarrow", "parquet"),
     "sklearn": ("scikit-learn", "textures"),
+    "tensorboard": ("TensorBoard", "tensorboard"),
     "torchvision": ("torchvision", "download"),
+    "wandb": ("wandb", "wandb"),
 }
 """For each module, the name of its package and the extra that installs it."""
 
