@@ -14,16 +14,29 @@ from typing import Any
 
 import torch
 
-from benchmarks.fire import damages, disks, fuzz, intrusions, kills, power, races
+from benchmarks.fire import (
+    damages,
+    disks,
+    fuzz,
+    fuzzed_inputs,
+    fuzzed_runs,
+    intrusions,
+    kills,
+    power,
+    races,
+    sequences,
+)
 from benchmarks.fire.subjects import METHODS, Arena, Skipped
 from benchmarks.measure import keep
 from crossbias.data.memory_maps import CACHE_VARIABLE
 
 Kind = Callable[[Arena], Iterator[str | None]]
 
+_FUZZED = fuzzed_runs.BODIES | fuzzed_inputs.BODIES
 KINDS: dict[str, tuple[Kind, int]] = {
     "kills at random moments": (kills.at_random_moments, 500),
-    "kills at every file event": (kills.at_every_event, 600),
+    "kills at every file event": (kills.at_every_event, 500),
+    "kills of sequences of runs": (sequences.of_tables, 60),
     "stops on request": (kills.on_request, 60),
     "power cuts": (power.cuts, 60),
     "full disks": (disks.full, 60),
@@ -31,7 +44,7 @@ KINDS: dict[str, tuple[Kind, int]] = {
     "bit flips of unfinished runs": (partial(damages.of_unfinished_runs, damages.FLIPS), 250),
     "damage to finished runs": (partial(damages.of_finished_runs, damages.OTHERS), 250),
     "damage to unfinished runs": (partial(damages.of_unfinished_runs, damages.OTHERS), 250),
-    **{f"damaged {name}": (kind, 80) for name, kind in fuzz.KINDS.items()},
+    **{f"damaged {name}": (partial(fuzz.attack, body), 80) for name, body in _FUZZED.items()},
     "names of code": (intrusions.by_names, 120),
     "pickles": (intrusions.by_pickles, 120),
     "races for a run": (races.between_processes, 200),
@@ -119,6 +132,7 @@ def _in_lanes(lanes: int, home: Path, **options: Any) -> Counts:
 def _lane(place: Path, **options: Any) -> None:
     code = 1
     os.environ[CACHE_VARIABLE] = str(place / "cache")
+    tempfile.tempdir = str(place)
     try:
         counts = campaign(home=place, **options)
         (place / "counts.json").write_text(json.dumps(counts))

@@ -77,7 +77,7 @@ def of_unfinished_runs(ways: tuple[Way, ...], arena: Arena) -> Iterator[str | No
         outcome = resume(path).wait()
         problem = None if outcome.refused else str(outcome)
         if outcome.code == 0:
-            problem = difference(arena.whole(method), path)
+            problem = difference(arena.whole(method), path, deleted=file if way == "delete" else "")
         yield problem and f"{method}, {way} of {file}: {problem}"
 
 

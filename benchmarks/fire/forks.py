@@ -1,5 +1,7 @@
 """Commands in forks of this process, which has imported torch: thousands fit into minutes."""
 
+import functools
+import importlib.metadata
 import os
 import signal
 import sys
@@ -28,6 +30,8 @@ for _module in (
     import_module(_module)
 Image.init()
 source_commit()
+# Fabric reads the files of every installed package whenever a run begins; once is enough here.
+importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
 
 TRACEBACK = 70  # exit code of a command that raised an error which the command line did not expect
 PATIENCE = 90.0  # seconds after which a command hangs

@@ -58,7 +58,10 @@ METHODS: dict[str, Subject] = {
     "end": Subject((), *_CONVOLUTIONS),
     "group-balanced": Subject(),
     "group-dro": Subject(),
-    "lnl": Subject(("biased_epochs=1",), *_CONVOLUTIONS),
+    **{
+        name: Subject(("biased_epochs=1",), *_CONVOLUTIONS)
+        for name in ("lnl", "blindeye", "grl", "blindeye+grl")
+    },
 }
 """Every method."""
 
@@ -109,8 +112,8 @@ class Arena:
     ) -> Command:
         """Begin the run of a method in a folder."""
         subject = METHODS[method]
-        own = subject.data == OWN_IMAGES
-        data = (*self._own_images(), *subject.data) if own else subject.data
+        own = ("--data", f"folder:{self.images()}", "--set", "data.size=8")
+        data = (*own, *subject.data) if subject.data == OWN_IMAGES else subject.data
         values = [part for each in (*SETTINGS, *subject.settings) for part in ("--set", each)]
         named = ("--method", method, "--network", subject.network, "--out", path, "--seed", seed)
         return Command(["train", *data, *named, *values, "--quiet"], prepare)
@@ -120,11 +123,12 @@ class Arena:
         started = (path / "config.json").exists()
         return resume(path) if started else self.start(method, path)
 
-    def _own_images(self) -> tuple[str, ...]:
+    def images(self) -> Path:
+        """A folder of images."""
         path = self.home / "images"
         if not path.exists():
             write_images(path, 96)
-        return "--data", f"folder:{path}", "--set", "data.size=8"
+        return path
 
     def whole(self, method: str, *, seed: int = 0) -> Path:
         """The finished, undisturbed run of a method."""
@@ -189,12 +193,15 @@ def completed(arena: Arena, method: str, path: Path) -> str | None:
     return difference(arena.whole(method), path)
 
 
-def difference(whole: Path, path: Path) -> str | None:
-    """How a finished run differs from the undisturbed one without saying so, if it does."""
-    return next(_differences(whole, path), None)
+def difference(whole: Path, path: Path, *, deleted: str = "") -> str | None:
+    """How a finished run differs from the undisturbed one without saying so, if it does.
+
+    A file that the try deleted may be missing: a stage that nothing reads again is not repeated.
+    """
+    return next(_differences(whole, path, deleted), None)
 
 
-def _differences(whole: Path, path: Path) -> Iterator[str]:
+def _differences(whole: Path, path: Path, deleted: str) -> Iterator[str]:
     try:
         symptoms = [symptom.name for symptom in read_run(path).health]
         unhashed = {*LOCK_FILES, "done"}
@@ -210,8 +217,8 @@ def _differences(whole: Path, path: Path) -> Iterator[str]:
         {file.relative_to(run).as_posix() for file in files(run)} - {*LOCK_FILES, *process}
         for run in (whole, path)
     ]  # a lock that nobody holds stays behind if a process is killed after its last file
-    if names[0] != names[1]:
-        yield f"files that only one has: {', '.join(sorted(names[0] ^ names[1]))}"
+    if alone := (names[0] ^ names[1]) - {deleted}:
+        yield f"files that only one has: {', '.join(sorted(alone))}"
     for name in sorted(names[0] & names[1]):
         if _content(whole / name) != _content(path / name):
             yield f"{name} has other bits"
