@@ -493,19 +493,18 @@ def bootstrapped(cells: Cells) -> Estimate:
     Resampling a cell that is all right or all wrong changes nothing, so the interval is too narrow
     near 0 and 1. This is why the package uses a formula instead.
     """
-    right, total = cells.correct.flatten().numpy(), cells.total.flatten().numpy()
+    right, total = cells.correct.numpy(), cells.total.numpy()
     counts, steps = np.stack([total - right, right], axis=1), np.array([0.0, 1.0])
-    weights = WEIGHTS["unbiased"](cells).flatten().numpy()
+    weights = WEIGHTS["unbiased"](cells).numpy()
     return stratified_mean(counts, steps, weights, generator_of("accuracy", "unbiased"))
 
 
 def _one_class(correct: torch.Tensor, totals: torch.Tensor) -> Cells:
     """Cells of one class, with a bias value for each of them."""
     unknown = torch.zeros(1, dtype=torch.int64)
-    return Cells(
-        correct=torch.cat([correct, unknown])[None],
-        total=torch.cat([totals, unknown])[None],
-        alignment=torch.zeros(1, len(totals), dtype=torch.bool),
+    return Cells.from_table(
+        *(torch.cat([part, unknown])[None] for part in (correct, totals)),
+        alignment=None,
         classes=("class",),
         biases=tuple(str(number) for number in range(len(totals))),
     )

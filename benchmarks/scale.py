@@ -5,8 +5,11 @@ python -m benchmarks.scale
 Each is measured as it was done before and as it is done now, in turns.
 """
 
-import json
+import multiprocessing
+import resource
 import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,10 +21,11 @@ from benchmarks.measure import alternate, keep
 from crossbias.audit import association
 from crossbias.data.images import cache_entry
 from crossbias.data.images.cache_entry import CacheEntry, DecodedRow, KnownRows
-from crossbias.verify import Metrics
+from crossbias.verify import Group, Metrics, wilson
 
 SHUFFLES = 99
 IMAGES, SEEDS = 4_000, 16
+SAMPLES = 20_000
 
 
 def main() -> None:
@@ -85,17 +89,44 @@ def _write(kind: Path, names: list[str]) -> None:
 
 
 def _groups() -> list[dict[str, Any]]:
-    """Bytes of the groups in a file of metrics, with so many classes and as many values."""
+    """Seconds and peak memory of the metrics of a split with so many classes and as many values."""
     rows = []
     for size in (10, 100, 300, 1000):
-        names, each = [f"{number}" for number in range(size)], torch.arange(size)
-        metrics = Metrics.from_answers(
-            each, each, each, alignment=None, classes=names, values=names
-        )
-        present = len(json.dumps(metrics.to_json()["groups"], indent=2))
-        listed = sum(len(json.dumps(group.to_json(), indent=2)) for group in metrics.groups)
-        rows.append({"classes": size, "all groups": listed, "groups with samples": present})
+        found: dict[str, Any] = {"classes": size, "samples": SAMPLES}
+        for name in ("all groups", "groups with samples"):
+            alone = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+            with alone:  # a process has one peak
+                found[name] = alone.submit(_measured, name, size).result()
+        rows.append(found)
     return rows
+
+
+def _measured(kind: str, size: int) -> dict[str, float]:
+    """Seconds, and megabytes above what the samples take."""
+    draw = torch.Generator().manual_seed(0)
+    columns = [torch.randint(size, (SAMPLES,), generator=draw) for _ in range(3)]
+    names = [f"{number}" for number in range(size)]
+    _listed(kind, [column % 2 for column in columns], names[:2])  # imports are not counted
+    before, start = _peak(), time.perf_counter()
+    groups = _listed(kind, columns, names)
+    seconds = time.perf_counter() - start
+    return {"groups": groups, "seconds": round(seconds, 3), "MB": round(_peak() - before, 1)}
+
+
+def _listed(kind: str, columns: list[torch.Tensor], names: list[str]) -> int:
+    """Make the metrics, and with them a list of all groups if asked; how many are listed."""
+    metrics = Metrics.from_answers(*columns, alignment=None, classes=names, values=names)
+    if kind == "groups with samples":
+        return len(metrics.groups)
+    found = {(group.target, group.bias): group.accuracy for group in metrics.groups}
+    pairs = [(target, bias) for target in names for bias in names]
+    listed = [Group(*pair, found.get(pair, wilson(0, 0))) for pair in pairs]
+    aligned = tuple(tuple(False for _ in names) for _ in names)
+    return len(listed) * bool(aligned)
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

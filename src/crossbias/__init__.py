@@ -2,7 +2,7 @@
 
 The verbs are those of the command line: ``load`` data, ``audit`` it, ``fit`` a method,
 ``evaluate`` the network, ``verify`` any model's predictions, ``compare`` runs, and ``report`` on
-them. ``load_run`` gives the model of a finished run.
+them. ``load_run`` gives the model of a finished run, ``load_model`` that of somebody else.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from crossbias.audit import audit
 from crossbias.data import BiasedDataset, load
 from crossbias.errors import CrossbiasError
+from crossbias.extras import check_installed
+from crossbias.models import load_model
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.registry import create
 from crossbias.report import report
@@ -25,6 +27,7 @@ from crossbias.types import Batch, Output
 from crossbias.verify import verify
 
 if TYPE_CHECKING:
+    from crossbias.estimator import CrossbiasClassifier
     from crossbias.train.run import Run
 
 __version__ = package_version()
@@ -32,6 +35,7 @@ __version__ = package_version()
 __all__ = [
     "Batch",
     "BiasedDataset",
+    "CrossbiasClassifier",
     "CrossbiasError",
     "Method",
     "Network",
@@ -49,6 +53,7 @@ __all__ = [
     "evaluate",
     "fit",
     "load",
+    "load_model",
     "load_run",
     "report",
     "verify",
@@ -56,11 +61,16 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """``Run`` when it is asked for: it brings Fabric, which takes a while to import."""
+    """What takes a while to import, when it is asked for: it brings Fabric or scikit-learn."""
     if name == "Run":
         from crossbias.train.run import Run
 
         return Run
+    if name == "CrossbiasClassifier":
+        check_installed("sklearn", what="CrossbiasClassifier")
+        from crossbias.estimator import CrossbiasClassifier
+
+        return CrossbiasClassifier
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from crossbias import BiasedDataset, Network, TrainConfig, create, fit
+from crossbias import BiasedDataset, Network, TrainConfig, create, fit, load_model
 from crossbias.audit.counterfactual import flip_rates, gray, without_border
 from crossbias.audit.model import audit_model
-from crossbias.audit.verdict import untested_data, verdict_of
+from crossbias.audit.verdict import untested_data, untested_findings, verdict_of
 from crossbias.data.planting.planting import replant
 
 
@@ -59,6 +59,26 @@ def test_answers_flip_with_the_cue_the_network_follows_and_with_no_other(found):
     assert rates["texture changed"] == 0
     assert rates["brightness changed"] == 0
     assert rates["border covered"] == 0
+
+
+def test_a_model_of_somebody_else_is_found_out_alike(found):
+    network = color_follower()
+
+    def answers(images):
+        output = network(images)
+        return output.logits.softmax(1).detach().numpy(), output.features.detach().numpy()
+
+    assert audit_model(load_model(answers), colored(), name="by hand", seed=0) == found
+
+
+def test_a_model_without_features_is_tested_for_the_rest_and_the_audit_says_so(found):
+    network = color_follower()
+    other = load_model(lambda images: network(images).logits.detach())
+    without = audit_model(other, colored(), name="by hand", seed=0)
+    assert {feature.reason for feature in without.features} == {"the model gives no features"}
+    assert (without.flips, without.confident_errors) == (found.flips, found.confident_errors)
+    said = list(untested_findings([], [], without))
+    assert "reveal about 'color', because the model gives no features." in said[0]
 
 
 @pytest.mark.parametrize("cue", ["color", "texture"])

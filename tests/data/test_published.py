@@ -582,6 +582,10 @@ def test_covid_targets_and_sources_of_x_rays_alone(tmp_path):
     assert set(groups(splits["test"]).values()) == {6}  # three of ten patients, two images each
     grey = [set(data.inputs[:, 0, 0, 0].tolist()) for data in splits.values()]
     assert len(set.union(*grey)) == sum(len(found) for found in grey) == 40
+    shade = splits["test"].inputs[:, 0, 0, 0]  # the same in both images of a patient
+    cluster = splits["test"].cluster
+    assert torch.equal(cluster[:, None] == cluster, shade[:, None] == shade)
+    assert len(set(cluster.tolist())) == 12
 
 
 def test_all_images_of_a_patient_are_in_one_split():
@@ -598,6 +602,7 @@ def test_corda_layout_and_published_counts(tmp_path):
             picture(tmp_path / f"covid-cxr/corda/{hospital}/{finding}/{i}.png", size=(8, 8))
     test = load("covid-cxr", "test", root=tmp_path, collection="corda")
     assert groups(test) == {(1, 0): 6, (0, 0): 3, (1, 1): 3, (0, 1): 6}
+    assert test.cluster is None
     published = [create_source("covid-cxr", collection="corda").published(split)
                  for split in ("train", "validation", "test")]  # fmt: skip
     assert sum(counts["images"] for counts in published) == 898

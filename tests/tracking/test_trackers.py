@@ -244,3 +244,18 @@ def test_the_memory_is_readable(tmp_path, recorder):
     fitted(tmp_path / "run")
     content = json.loads((tmp_path / "run" / "tracking" / "mlflow.json").read_text())
     assert content == {"run": "run 7", "epochs": {"final": 3}}
+
+
+def test_a_training_without_a_log_imports_no_tracker(program):
+    code = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import crossbias
+from crossbias.methods import ERM
+from crossbias.testing import tiny_data, tiny_network
+config = crossbias.TrainConfig(epochs=1, device="cpu")
+crossbias.fit(ERM(), tiny_data(), network=tiny_network(), config=config, progress=False)
+print(*{"tensorboard", "wandb", "mlflow"} & sys.modules.keys())
+"""
+    done = program.run(code)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr

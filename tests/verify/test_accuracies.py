@@ -97,11 +97,13 @@ def test_cells_of_answers_counts_and_metrics_agree(rows: list[Sample]) -> None:
     counts = count(targets, biases, answers, num_classes=3, num_biases=4)
     counted = Cells.from_counts(counts, alignment=ALIGNED, classes=CLASSES, biases=BIASES)
     of_answers = cells_of(rows)
-    through_metrics = Metrics.from_json(Metrics.from_cells(counted).to_json()).cells
+    through_metrics = Metrics.from_json(Metrics.from_cells(counted, ALIGNED).to_json()).cells
     for cells in (counted, through_metrics):
-        assert cells.correct.equal(of_answers.correct)
-        assert cells.total.equal(of_answers.total)
-        assert cells.alignment.equal(of_answers.alignment)
+        for part in ("target", "bias", "correct", "total", "aligned"):
+            assert getattr(cells, part).equal(getattr(of_answers, part)), part
+    place = of_answers.place_of(targets, biases)
+    assert of_answers.target[place].equal(targets)
+    assert of_answers.bias[place].equal(biases)
 
 
 @pytest.mark.parametrize("absent", [False, True])
@@ -195,7 +197,7 @@ def test_numbers_out_of_range_are_refused(row: Sample) -> None:
 
 
 def test_cells_that_do_not_fit_their_names_are_refused() -> None:
-    with pytest.raises(ValueError, match="do not fit 3 classes and 4 bias values"):
+    with pytest.raises(ValueError, match="does not fit 3 classes and 4 bias values"):
         cells_of([(0, 0, 0)], alignment=torch.zeros(3, 3, dtype=torch.bool))
 
 
@@ -232,6 +234,6 @@ def test_a_thousand_classes_need_no_table_of_who_was_taken_for_whom() -> None:
     metrics = predictions.metrics(
         bias="color", alignment=torch.zeros(1000, 3) > 0, classes=names, values=names[:3]
     )
-    assert len(metrics.groups) == 3000
+    assert len(metrics.groups) == len(torch.unique(3 * targets + biases % 3))
     assert metrics.calibration is not None
     assert metrics.equalized_odds is None  # the largest of three million rates would be noise

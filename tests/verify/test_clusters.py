@@ -5,11 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import norm
 
 from crossbias.errors import CrossbiasError
 from crossbias.verify import Metrics, verify, wilson
-from crossbias.verify.clusters import clustered_accuracy, effective_samples
+from crossbias.verify.clusters import clustered_accuracy, effective_samples, share_of
 
 
 def images_of(
@@ -97,3 +99,16 @@ def test_a_column_of_clusters_that_does_not_fit_is_refused() -> None:
         verify(target=[0, 1], prediction=[0, 1], cluster=["a"])
     with pytest.raises(CrossbiasError, match="cluster has no value at index 1"):
         verify(target=[0, 1], prediction=[0, 1], cluster=["a", None])
+
+
+@given(st.lists(st.tuples(*(st.integers(0, most) for most in (1, 3, 5))), min_size=1, max_size=40))
+def test_many_groups_at_once_are_as_each_by_itself(rows: list[tuple[int, int, int]]) -> None:
+    answers, biases, cluster = torch.tensor(rows).T
+    metrics = Metrics.from_answers(
+        torch.zeros_like(answers), biases, answers, alignment=None, classes=("a", "b"),
+        values=("0", "1", "2", "3"), cluster=cluster,
+    )  # fmt: skip
+    for group in metrics.groups:
+        chosen = biases == int(group.bias)
+        alone = share_of(answers[chosen] == 0, cluster[chosen])
+        assert group.accuracy == pytest.approx(alone, abs=1e-12)

@@ -109,7 +109,7 @@ def test_aligned_and_conflicting_by_hand() -> None:
     assert metrics.conflicting == wilson(0, 2)
     assert metrics.overall == wilson(3, 6)
     assert metrics.biases == ("bed", "lawn", "sofa")
-    assert metrics.aligned_groups == ((True, False, True), (False, True, False))
+    assert metrics.aligned_groups == (("bed", "sofa"), ("lawn",))
     none = verify(**given, alignment={"dog": "lawn", "cat": []})
     assert (none.aligned, none.conflicting) == (wilson(1, 1), wilson(2, 4))
 
@@ -132,7 +132,7 @@ def test_without_alignment_groups_are_reported_and_nothing_is_made_up() -> None:
     text = json.dumps(metrics.to_json(), allow_nan=False)
     assert Metrics.from_json(json.loads(text)) == metrics
     assert metrics.cells.total.sum() == len(target)
-    assert not metrics.cells.alignment.any()
+    assert not metrics.cells.aligned.any()
 
 
 def test_without_attributes_there_are_classes_only() -> None:
@@ -184,7 +184,8 @@ def test_probabilities_give_calibration_and_plain_answers_do_not() -> None:
 )  # fmt: skip
 def test_missing_values_are_in_no_group(place: Any) -> None:
     metrics = verify(target=[0, 0, 1], prediction=[0, 1, 1], attributes={"place": place})
-    assert [group.accuracy.n for group in metrics.groups] == [0, 1, 1, 0]
+    assert [accuracy.n for row in metrics.by_group for accuracy in row] == [0, 1, 1, 0]
+    assert [group.accuracy.n for group in metrics.groups] == [1, 1]
     assert metrics.overall == wilson(2, 3)
     assert metrics.unbiased == verify(
         target=[0, 1], prediction=[0, 1], attributes={"place": [1, 0]}

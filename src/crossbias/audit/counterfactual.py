@@ -5,12 +5,11 @@ from dataclasses import replace
 from typing import Final, NamedTuple, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.planting.planted_cues import MOST_VALUES, TILE, plant_values
 from crossbias.data.planting.planted_cues import PlantedCue as Planted
-from crossbias.networks.network import Network
 from crossbias.seeds import generator_for
 from crossbias.train.evaluation import predict
 from crossbias.verify import Estimate, wilson
@@ -26,7 +25,7 @@ class Flips(NamedTuple):
     rate: Estimate
 
 
-def flip_rates(network: Network, data: BiasedDataset, *, seed: int) -> list[Flips]:
+def flip_rates(network: nn.Module, data: BiasedDataset, *, seed: int) -> list[Flips]:
     """How often the answer changes with each cue; nothing for inputs that are not images.
 
     Each image is compared with itself under two values of the same planted cue, so that only the
@@ -72,7 +71,7 @@ def _plantable(data: BiasedDataset) -> list[Planted]:
     return [cue for cue in cues if cue != "color" or data.inputs.shape[1] == 3]
 
 
-def _planted(network: Network, data: BiasedDataset, cue: Planted, seed: int) -> Flips:
+def _planted(network: nn.Module, data: BiasedDataset, cue: Planted, seed: int) -> Flips:
     count, generator = data.num_classes, generator_for(seed, "flips", cue)
     values = torch.randint(count, (len(data),), generator=generator)
     others = (values + torch.randint(1, count, (len(data),), generator=generator)) % count
@@ -83,7 +82,7 @@ def _planted(network: Network, data: BiasedDataset, cue: Planted, seed: int) -> 
     return Flips(f"{cue} changed", f"only a planted {cue} is changed", _rate(before, after))
 
 
-def _answers(network: Network, data: BiasedDataset, inputs: Tensor) -> Tensor:
+def _answers(network: nn.Module, data: BiasedDataset, inputs: Tensor) -> Tensor:
     return predict(network, replace(data, inputs=inputs)).answers
 
 

@@ -1,11 +1,11 @@
 """The whole audit in one call: data, cues, suspects and, if given, a trained network."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from crossbias.audit.evidence import evidence_of
 from crossbias.audit.findings import Audit
@@ -18,9 +18,11 @@ from crossbias.audit.suspects import find_suspects
 from crossbias.audit.verdict import untested_data, untested_findings, verdict_of
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
-from crossbias.networks.network import Network
+from crossbias.networks.outside import OutsideModel, as_module, with_features
 from crossbias.progress import Progress
 from crossbias.seeds import generator_for
+from crossbias.train.evaluation import prepared
+from crossbias.train.normalization import Normalize
 
 PERMUTATIONS: Final = 999  # shuffles behind each p-value
 
@@ -31,8 +33,9 @@ def audit(
     data: BiasedDataset,
     *,
     files: Sequence[Path | str] | None = None,
-    network: Network | None = None,
+    network: nn.Module | Callable[[Tensor], Any] | None = None,
     network_name: str = "network",
+    normalize: Normalize | None = None,
     judged: BiasedDataset | None = None,
     permutations: int = PERMUTATIONS,
     limit: int = LIMIT,
@@ -45,8 +48,12 @@ def audit(
     Args:
         data: The training data.
         files: The image file of each sample, if there are files.
-        network: A trained network to audit as well.
+        network: A trained network to audit as well: one that ``fit`` trained, or a model of
+            ``load_model`` or any callable, as ``evaluate`` takes them. What its features reveal is
+            tested if it gives features.
         network_name: What to call the network.
+        normalize: How images are normalized for the network, as for ``evaluate``. If left out, by
+            ``mean`` and ``std`` of the data.
         judged: The split on which the network is audited; ``data`` if left out.
         permutations: Number of shuffles of the labels behind each p-value. More are made if there
             are so many attributes that this number could never give a significant p-value.
@@ -80,6 +87,9 @@ def audit(
     if network is not None:
         progress.note(f"auditing the model {network_name}")
         looked_at = some if judged is None else _subset(judged, _drawn(len(judged), limit, seed))
+        network = with_features(as_module(network), looked_at.inputs.shape[1:])
+        if normalize is not None or isinstance(network, OutsideModel):
+            looked_at = prepared(network, looked_at, normalize)
         model = audit_model(network, looked_at, name=network_name, seed=seed)
     not_tested = [
         *untested_data(data, audited=len(some), with_files=files is not None),

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from crossbias.audit.counterfactual import Flips, flip_rates
 from crossbias.audit.folds import num_present, usable
 from crossbias.audit.permutation import enough_permutations, holm
 from crossbias.audit.probe import probe, standardized
 from crossbias.data.dataset import BiasedDataset
-from crossbias.networks.network import Network
 from crossbias.seeds import seed_for
-from crossbias.train.evaluation import batches_for, evaluation_pass
+from crossbias.train.evaluation import batches_for, evaluation_pass, logits_of
 from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate
 from crossbias.verify.clusters import design_effect, share_of
@@ -60,11 +59,12 @@ class ModelFinding:
     design_effect: float = 1.0  # so many errors of clusters say as much as an independent one
 
 
-def audit_model(network: Network, data: BiasedDataset, *, name: str, seed: int) -> ModelFinding:
-    """Audit a trained network on a split; the network stays as it is."""
-    passed = evaluation_pass(network, batches_for(network, data))
-    found = [(o.logits.float().softmax(1).cpu(), o.features.float().cpu()) for _, o in passed]
-    probabilities, features = (torch.cat(parts) for parts in zip(*found, strict=True))
+def audit_model(network: nn.Module, data: BiasedDataset, *, name: str, seed: int) -> ModelFinding:
+    """Audit a trained network on a split; the network stays as it is.
+
+    A model that gives no features is audited without them, and the findings say so.
+    """
+    probabilities, features = _answered(network, data)
     confidence, answers = probabilities.max(1)
     sure = (answers != data.targets) & (confidence >= CONFIDENCE_LIMIT)
     return ModelFinding(
@@ -79,7 +79,18 @@ def audit_model(network: Network, data: BiasedDataset, *, name: str, seed: int) 
     )
 
 
-def _probed(data: BiasedDataset, name: str, features: Tensor, seed: int) -> FeatureFinding:
+def _answered(network: nn.Module, data: BiasedDataset) -> tuple[Tensor, Tensor | None]:
+    """Probabilities (n, classes), and features (n, D) where the model gives them."""
+    passed = [output for _, output in evaluation_pass(network, batches_for(network, data))]
+    logits = torch.cat([logits_of(output, data).float().cpu() for output in passed])
+    features = [getattr(output, "features", None) for output in passed]
+    given = [each.float().cpu() for each in features if each is not None]
+    return logits.softmax(1), torch.cat(given) if len(given) == len(passed) else None
+
+
+def _probed(data: BiasedDataset, name: str, features: Tensor | None, seed: int) -> FeatureFinding:
+    if features is None:
+        return FeatureFinding(name, reason="the model gives no features")
     values = data.attributes[name]
     rows = (values != UNKNOWN).nonzero().squeeze(1)
     cluster = None if data.cluster is None else data.cluster[rows]

@@ -317,6 +317,12 @@ def untested_findings(
         )
     if model is None:
         yield "Whether a trained model follows any of this; audit a finished run to find out."
+    for feature in () if model is None else model.features:
+        if feature.reason:
+            yield (
+                f"What the model's features reveal about {feature.attribute!r}, because "
+                f"{feature.reason}."
+            )
 
 
 def _detectable_cue(cues: Sequence[CueFinding]) -> Iterator[str]:

@@ -59,6 +59,48 @@ def matched(
     )
 
 
+def with_classes(data: BiasedDataset, classes: Sequence[str]) -> BiasedDataset:
+    """The data with its classes in another order, such as that of a model's outputs.
+
+    Raises:
+        CrossbiasError: A sample has a class that is not among them.
+
+    >>> data = BiasedDataset(
+    ...     inputs=torch.zeros(2, 1), targets=torch.tensor([0, 1]), classes=("dog", "cat"),
+    ...     attributes={"place": torch.tensor([0, 1])},
+    ...     alignments={"place": torch.tensor([[True, False], [False, True]])})
+    >>> turned = with_classes(data, ("cat", "dog"))
+    >>> turned.targets.tolist(), turned.alignments["place"].tolist()
+    ([1, 0], [[False, True], [True, False]])
+    """
+    if data.classes == tuple(classes):
+        return data
+    if strange := strange_names(data.targets, data.classes, classes):
+        raise _refused(data, "class", strange, data.classes, classes)
+    return replace(
+        data,
+        targets=_renumbered(data.targets, data.classes, classes),
+        classes=tuple(classes),
+        alignments={
+            name: rows_for(table, data.classes, classes) for name, table in data.alignments.items()
+        },
+    )
+
+
+def rows_for(table: Tensor, classes: Sequence[str], wanted: Sequence[str]) -> Tensor:
+    """A ``(classes, values)`` alignment for classes in another order.
+
+    A class that the table does not have goes along with no value.
+
+    >>> rows_for(torch.tensor([[True, False]]), ["dog"], ["cat", "dog"]).tolist()
+    [[False, False], [True, False]]
+    """
+    if tuple(classes) == tuple(wanted):
+        return table
+    rows = [classes.index(name) if name in classes else -1 for name in wanted]
+    return torch.cat([table, torch.zeros(1, table.shape[1]) > 0])[rows]
+
+
 def strange_names(column: Tensor, names: Sequence[str], known: Sequence[str]) -> list[str]:
     """The names that occur in a column of numbers and are not among the known ones."""
     present = set(column.tolist())

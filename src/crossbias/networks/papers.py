@@ -130,6 +130,11 @@ def mlp(
     return Network(nn.Sequential(nn.Flatten(), *hidden), nn.Linear(width, num_classes))
 
 
+def linear(*, num_classes: Count, in_features: Count) -> Network:
+    """One linear layer, for vectors or flattened images: logistic regression."""
+    return Network(nn.Flatten(), nn.Linear(in_features, num_classes))
+
+
 def mlp_first(*, num_classes: Count, width: Count = 100, layers: Count = 2) -> Network:
     """A perceptron that sees the first coordinate only: the g of ReBias's toy (section 3.2)."""
     seeing = mlp(num_classes=num_classes, in_features=1, width=width, layers=layers)

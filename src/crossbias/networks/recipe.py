@@ -33,6 +33,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "simple-convnet-1": papers.simple_convnet_1,
     "simple-convnet-2": papers.simple_convnet_2,
     "small-convnet": papers.small_convnet,
+    "linear": papers.linear,
     "mlp": papers.mlp,
     "mlp-first": papers.mlp_first,
     "bagnet18": bagnet.bagnet18,

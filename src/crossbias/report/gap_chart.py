@@ -53,7 +53,7 @@ def _gap(axes: Axes, place: int, row: Row) -> None:
 
 def _kinds(row: Row) -> dict[str, Number | None]:
     """The accuracies on aligned and conflicting samples; none where no group is aligned."""
-    associated = any(map(any, row.metrics[0].aligned_groups))
+    associated = row.metrics[0].associated
     return {name: row.numbers[name] if associated else None for name in ("aligned", "conflicting")}
 
 

@@ -20,6 +20,8 @@ NUMBERS_UP_TO: Final = 12  # cells carry their number in maps up to this many ro
 
 SIZES_UP_TO: Final = 5  # cells also carry their number of samples up to this many rows and columns
 
+MOST_CELLS: Final = 40_000  # a map of more is not drawn: a cell would be smaller than a dot
+
 COLORS: Final = "cividis"
 """Ordered in lightness, so that it reads the same in gray and with any color vision."""
 
@@ -107,17 +109,28 @@ def accuracy_matrix(name: str, tests: Sequence[Metrics], bias: str, number: int)
     With the metrics of several runs, it is the mean over the runs.
     """
     first = tests[0]
-    values = np.mean([[[cell.value for cell in row] for row in t.by_group] for t in tests], axis=0)
+    tables = [test.by_group for test in tests]
+    values = np.mean([[[cell.value for cell in row] for row in table] for table in tables], axis=0)
     heat = HeatMap(
         values=values.tolist(),
-        sizes=[[cell.n for cell in row] for row in first.by_group],
+        sizes=[[cell.n for cell in row] for row in tables[0]],
         rows=first.classes,
         columns=first.biases,
         row_label="class",
         column_label=bias,
-        framed=first.aligned_groups,
+        framed=aligned_table(first),
     )
     return heat.figure(f"matrix {number}", f"{name}: {_description(values, bias)}")
+
+
+def fits_a_map(metrics: Metrics) -> bool:
+    """Whether there are few enough classes and bias values to be seen on a map."""
+    return len(metrics.classes) * len(metrics.biases) <= MOST_CELLS
+
+
+def aligned_table(metrics: Metrics) -> list[list[bool]]:
+    """Whether each bias value (column) is aligned with each class (row); empty if not known."""
+    return [[name in names for name in metrics.biases] for names in metrics.aligned_groups]
 
 
 def _description(values: np.ndarray[Any, Any], bias: str) -> str:

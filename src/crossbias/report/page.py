@@ -7,11 +7,10 @@ from crossbias.report.audit_section import AuditFindings
 from crossbias.report.curves import learning_curves
 from crossbias.report.galleries import galleries
 from crossbias.report.gap_chart import gap_chart
-from crossbias.report.heatmap import accuracy_matrix
+from crossbias.report.heatmap import accuracy_matrix, fits_a_map
 from crossbias.report.sample_pictures import guidance_rows, sample_pictures, without_maps
 from crossbias.report.summary import summary
 from crossbias.report.templates import render_template
-from crossbias.report.training_data import names_alignment
 from crossbias.runs.compare import Comparison
 from crossbias.runs.grids import about_gains, about_rows, gain_grids
 
@@ -27,7 +26,7 @@ def _facts(comparison: Comparison) -> dict[str, Any]:
     return {
         "about_gains": about_gains(comparison),
         "about_rows": about_rows(comparison),
-        "associated": names_alignment(first),
+        "associated": first.test.associated,
         "bias": first.bias or "bias",
         "data": first.config["data"],
         "labeled": _labeled(comparison),
@@ -47,7 +46,7 @@ def _tables(comparison: Comparison) -> dict[str, Any]:
         "groups": tables.group_rows(comparison.rows),
         "measures": tables.measure_table(comparison),
         "others": tables.split_tables(comparison),
-        "sizes": [group.accuracy.n for group in groups if group.accuracy.n],
+        "sizes": [group.accuracy.n for group in groups],
         "table": tables.accuracy_table(comparison.rows),
     }
 
@@ -55,7 +54,7 @@ def _tables(comparison: Comparison) -> dict[str, Any]:
 def _figures(comparison: Comparison) -> dict[str, Any]:
     names, runs = comparison.run_labels, comparison.runs
     rows = [(row.label, row.runs) for row in comparison.rows]
-    drawn = comparison.rows if _labeled(comparison) else ()
+    drawn = comparison.rows if _labeled(comparison) and fits_a_map(runs[0].test) else ()
     bias = runs[0].bias or "bias"
     guided = [(name, guidance_rows(run)) for name, run in zip(names, runs, strict=True)]
     return {

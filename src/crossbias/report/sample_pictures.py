@@ -7,7 +7,6 @@ from typing import NamedTuple
 from torch import Tensor
 
 from crossbias.report.overlay import overlay, png
-from crossbias.report.training_data import names_alignment
 from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
 
@@ -85,9 +84,10 @@ def _kind(run: FinishedRun, row: int) -> str:
     bias = _bias(run, row)
     if bias == UNKNOWN:
         return "unknown"
-    if not names_alignment(run):
+    if not run.test.associated:
         return "any"
-    return "aligned" if run.test.aligned_groups[_target(run, row)][bias] else "conflicting"
+    names = run.test.aligned_groups[_target(run, row)]
+    return "aligned" if run.test.biases[bias] in names else "conflicting"
 
 
 def _varied(run: FinishedRun, stored: Sequence[tuple[Tensor, int]]) -> list[tuple[Tensor, int]]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from crossbias.errors import CrossbiasError
 from crossbias.formatting import percent
-from crossbias.report.heatmap import HeatMap
+from crossbias.report.heatmap import HeatMap, aligned_table, fits_a_map
 from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
 
@@ -32,7 +32,7 @@ def sampling_shares(run: FinishedRun) -> Shares | None:
     or weighed.
     """
     stages = run.stages_of("sampling", 1)
-    if stages is None or stages[0].ndim != 1 or run.labels is None:
+    if stages is None or stages[0].ndim != 1 or run.labels is None or not fits_a_map(run.test):
         return None
     (weights,) = stages
     labels, (rows, columns) = run.labels, (len(run.test.classes), len(run.test.biases))
@@ -62,10 +62,10 @@ def sampling_matrix(name: str, run: FinishedRun, number: int) -> Markup | None:
         columns=run.test.biases,
         row_label="class",
         column_label=run.bias or "bias",
-        framed=run.test.aligned_groups,
+        framed=aligned_table(run.test),
         highest=max(float(shares.draws.max()), 1e-9),
     )
-    aligned = torch.tensor(run.test.aligned_groups)
+    aligned = torch.tensor(aligned_table(run.test))
     samples, draws = map(percent, shares.of(aligned))
     told = f"aligned groups hold {samples} of the training samples and get {draws} of the draws"
     return heat.figure(f"sampling {number}", f"{name}: {told}")

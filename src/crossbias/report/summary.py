@@ -12,7 +12,6 @@ from crossbias.report.training_data import (
     CLEAR,
     data_title,
     main_metric,
-    names_alignment,
     training_groups,
 )
 from crossbias.runs.compare import Comparison, right_answers
@@ -130,10 +129,10 @@ def gap_of(row: Row) -> Estimate:
     others (Simpson's paradox). Classes that lack one of the two kinds are left out. The interval is
     that of a gain.
     """
-    judged, table = row.runs[0].judged, torch.tensor(row.metrics[0].aligned_groups)
-    bias, classes = judged.attribute(row.runs[0].bias), len(table)
+    judged, cells = row.runs[0].judged, row.metrics[0].cells
+    bias, classes = judged.attribute(row.runs[0].bias), len(cells.classes)
     # Aligned samples of each class, then conflicting ones, then all of unknown bias.
-    kind = 1 - table[judged.target, bias].long()
+    kind = 1 - cells.aligned[cells.place_of(judged.target, bias)].long()
     cell = torch.where(bias == UNKNOWN, 2 * classes, judged.target + classes * kind)
     sizes = torch.bincount(cell, minlength=2 * classes + 1)
     aligned, conflicting = sizes[:classes], sizes[classes : 2 * classes]
@@ -195,7 +194,7 @@ def _missing(run: FinishedRun) -> Markup:
         return Markup("The test split has no bias labels")
     if not run.test.aligned_groups:
         return Markup("Which groups were aligned in training is not known")
-    if not names_alignment(run):
+    if not run.test.associated:
         return Markup("The training data associates no {} with a class").format(run.bias)
     return Markup("The test split has no conflicting samples")
 

@@ -65,8 +65,8 @@ def accuracy_table(rows: Sequence[Row]) -> list[MetricColumn]:
 
     Those that need bias labels are there only where there are any.
     """
-    aligned = any(map(any, rows[0].metrics[0].aligned_groups))
-    return _columns(rows, SHOWN_METRICS if aligned else WITHOUT_ALIGNMENT, mark_best=True)
+    associated = rows[0].metrics[0].associated
+    return _columns(rows, SHOWN_METRICS if associated else WITHOUT_ALIGNMENT, mark_best=True)
 
 
 def main_gains(comparison: Comparison) -> Gains | None:
@@ -105,14 +105,14 @@ def attribute_tables(comparison: Comparison) -> dict[str, list[MetricColumn]]:
 def group_rows(rows: Sequence[Row]) -> list[GroupRow]:
     """The groups that have samples, in order, up to ``MOST_GROUPS``."""
     test = rows[0].metrics[0]
-    known = [flag for line in test.aligned_groups for flag in line]
-    aligned = known or [False] * len(test.groups)
+    aligned = dict(zip(test.classes, map(set, test.aligned_groups), strict=False))
     found = []
-    for place, (group, flag) in enumerate(zip(test.groups, aligned, strict=True)):
+    # All runs are judged on the same samples, so they have the same groups.
+    for place, (target, bias, accuracy) in enumerate(test.groups):
         each = [over_runs([one.groups[place].accuracy for one in row.metrics]) for row in rows]
-        present = [number for number in each if number is not None]
-        if len(present) == len(rows):
-            found.append(GroupRow(group.target, group.bias, flag, group.accuracy.n, present))
+        numbers = [number for number in each if number is not None]
+        flag = bias in aligned.get(target, ())
+        found.append(GroupRow(target, bias, flag, accuracy.n, numbers))
     worst = sorted(found, key=lambda row: sum(number.value for number in row.accuracies))
     kept = {id(row) for row in worst[:MOST_GROUPS]}
     return [row for row in found if id(row) in kept]

@@ -29,15 +29,10 @@ def data_title(name: str) -> str:
     return Path(name.removeprefix("folder:")).name or name if name.startswith("folder:") else name
 
 
-def names_alignment(run: FinishedRun) -> bool:
-    """Whether the training data associates at least one bias value with a class."""
-    return any(any(row) for row in run.test.aligned_groups)
-
-
 def main_metric(run: FinishedRun) -> str:
     """What methods are judged by: conflicting samples, or all where none is known to conflict."""
     conflicting = run.test.conflicting
-    known = names_alignment(run) and conflicting is not None and conflicting.n > 0
+    known = run.test.associated and conflicting is not None and conflicting.n > 0
     return "conflicting" if known else "overall"
 
 

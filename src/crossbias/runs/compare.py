@@ -137,11 +137,9 @@ def compare(
     baseline = next((row for row in rows if row.runs[0].method == "erm"), rows[0])
     judged_by = attribute or baseline.runs[0].bias
     cells, others = baseline.metrics[0].cells, [row for row in rows if row is not baseline]
-    width, judged = len(cells.biases) + 1, baseline.runs[0].judged
-    # The cell of each test sample, (n,); unknown bias, -1, is in the last column.
-    cell = judged.target * width + judged.attribute(judged_by).remainder(width)
-    weights = {name: WEIGHTS[name](cells) for name in names if name in WEIGHTS}
-    strata = {name: stratified(name, cell, each) for name, each in weights.items()}
+    judged = baseline.runs[0].judged
+    place = cells.place_of(judged.target, judged.attribute(judged_by))
+    strata = {name: stratified(name, cells, place) for name in names if name in WEIGHTS}
     confidence = simultaneous(0.95, len(others))
     gains = {row.label: _gains(baseline, row, strata, confidence) for row in others}
     tests = _corrected({row.label: _tests(baseline, row, strata) for row in others})
@@ -198,8 +196,8 @@ def _check_comparable(first: FinishedRun, other: FinishedRun) -> None:
 
 def _aligned_pairs(run: FinishedRun) -> str:
     """The aligned groups by name: another association in training gives words another meaning."""
-    pairs = zip(run.test.groups, sum(run.test.aligned_groups, ()), strict=False)
-    return ", ".join(f"({group.target}, {group.bias})" for group, aligned in pairs if aligned)
+    listed = zip(run.test.classes, run.test.aligned_groups, strict=False)
+    return ", ".join(f"({target}, {bias})" for target, biases in listed for bias in biases)
 
 
 def differences(runs: Sequence[FinishedRun]) -> list[str]:
@@ -284,9 +282,8 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 
 def _advice(baseline: Row, gains: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
     """Where to read on if no method is clearly better than plain training."""
-    aligned = any(map(any, baseline.metrics[0].aligned_groups))
     name, where = ("overall", "over all samples")
-    if aligned and any("conflicting" in found for found in gains.values()):
+    if baseline.metrics[0].associated and any("conflicting" in found for found in gains.values()):
         name, where = ("conflicting", "on conflicting samples")
     compared = [found[name] for found in gains.values() if name in found]
     if baseline.runs[0].method != "erm" or not compared or any(each.low > 0 for each in compared):

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from crossbias.data.dataset import BiasedDataset, check_finite
 from crossbias.data.loader import Loader
-from crossbias.data.matching import matched
+from crossbias.data.matching import matched, rows_for, with_classes
 from crossbias.data.order import batches
 from crossbias.errors import CrossbiasError
 from crossbias.networks.network import evaluation
+from crossbias.networks.outside import OutsideModel, as_module
 from crossbias.train.normalization import Normalize, normalization_for
 from crossbias.types import UNKNOWN, Batch, Output
 from crossbias.verify.cells import Alignment
@@ -74,7 +75,7 @@ def predict(
     """
     check_finite(data)
     answers = [
-        _logits(output, data).float().softmax(1).cpu()
+        logits_of(output, data).float().softmax(1).cpu()
         for _, output in evaluation_pass(network, batches_for(network, data))
     ]
     _check_answers(answers, data)
@@ -102,7 +103,7 @@ def _check_answers(answers: Sequence[Tensor], data: BiasedDataset) -> None:
         )
 
 
-def _logits(output: Any, data: BiasedDataset) -> Tensor:
+def logits_of(output: Any, data: BiasedDataset) -> Tensor:
     """The logits that a model gives: its output, or the part of it that has this name."""
     logits = getattr(output, "logits", output)
     shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(output).__name__
@@ -115,7 +116,7 @@ def _logits(output: Any, data: BiasedDataset) -> Tensor:
 
 
 def evaluate(
-    network: nn.Module,
+    network: nn.Module | Callable[[Tensor], Any],
     data: BiasedDataset,
     *,
     normalize: Normalize | None = None,
@@ -130,12 +131,15 @@ def evaluate(
 
     Args:
         network: The classifier: one that ``fit`` trained, or any torch model that gives logits in
-            the order of the classes of ``training``, or else of ``data``.
+            the order of the classes of ``training``, or else of ``data``. A model of
+            ``load_model`` has an order of its own if it names its classes. Any other callable on a
+            batch of images may give logits or probabilities, as arrays or tensors.
         data: The split.
-        normalize: How images in [0, 1] are normalized for the network: ``"none"``, ``"data"``
-            for mean and std of the data set, ``"imagenet"``, or ``(mean, std)`` by channel. If left
-            out, as in the training by ``fit``. A model from another training needs this argument,
-            unless you gave the data set its own ``mean`` and ``std``.
+        normalize: How images in [0, 1] are normalized for the network: ``"none"``, ``"bytes"`` for
+            0 to 255, ``"data"`` for mean and std of the data set, ``"imagenet"``, or
+            ``(mean, std)`` by channel. If left out, as in the training by ``fit``. A model from
+            another training needs this argument, unless it says so itself or you gave the data set
+            its own ``mean`` and ``std``.
         alignment: Which groups are aligned, from the training data (``train.alignment()``).
         training: The training data itself, which tells it for every attribute; classes and values
             of ``data`` are matched with it by name. If both are left out and the data set declares
@@ -153,27 +157,38 @@ def evaluate(
         raise CrossbiasError(
             f"validation is the {data.split} split that is judged; choose a threshold on other data"
         )
-    data = _prepared(network, data, normalize, training)
+    network, known = as_module(network), (training or data).classes
+    data = prepared(network, data, normalize, training)
     chosen_on = None
     if validation is not None:
-        held = predict(network, _prepared(network, validation, normalize, training))
+        held = predict(network, prepared(network, validation, normalize, training))
         chosen_on = Labeled(validation.split, held.probabilities, held.target)
     wanted = Positive.wanted(
         positive, data.classes, prevalence=prevalence, threshold=threshold, validation=chosen_on
     )
-    tables = None if training is None else alignments_of(training)
+    tables = None if training is None else alignments_of(with_classes(training, data.classes))
+    alignment = None if alignment is None else rows_for(alignment, known, data.classes)
     return metrics_of(predict(network, data), data, alignment, tables, wanted)
 
 
-def _prepared(
+def prepared(
     network: nn.Module,
     data: BiasedDataset,
     normalize: Normalize | None,
-    training: BiasedDataset | None,
+    training: BiasedDataset | None = None,
 ) -> BiasedDataset:
-    """The data with the classes of the training, normalized as the network expects it."""
+    """The data with the classes of the model or the training, normalized as the model expects it.
+
+    Args:
+        network: The model.
+        data: What it is judged on.
+        normalize: As for ``evaluate``.
+        training: The training data, if it is known.
+    """
     if training is not None:
         data = matched(data, training.classes, training.values)
+    if isinstance(network, OutsideModel) and network.classes is not None:
+        data = with_classes(data, network.classes)
     if data.inputs.dtype != torch.uint8:
         return data
     mean, std = normalization_for(network, data, normalize)

@@ -9,11 +9,14 @@ from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD
 from crossbias.errors import CrossbiasError
 from crossbias.networks.network import Normalization
 
-Normalize = Literal["data", "imagenet", "none"] | Normalization
+Normalize = Literal["bytes", "data", "imagenet", "none"] | Normalization
 """The choices of ``crossbias.evaluate``."""
 
 _NONE: Normalization = ((0.0,), (1.0,))
-_CHOICES = "normalize='none', 'data' (mean and std of the data set), 'imagenet' or (mean, std)"
+_CHOICES = (
+    "normalize='none' (images in [0, 1]), 'bytes' (0 to 255), 'data' (mean and std of the data "
+    "set), 'imagenet' or (mean, std)"
+)
 
 
 def normalization_for(
@@ -34,6 +37,7 @@ def normalization_for(
         "data": (data.mean, data.std),
         "imagenet": ((sum(IMAGENET_MEAN) / 3,), (sum(IMAGENET_STD) / 3,)) if gray else imagenet,
         "none": _NONE,
+        "bytes": ((0.0,), (1 / 255,)),
     }
     return named[chosen] if isinstance(chosen, str) and chosen in named else _given(chosen, data)
 
@@ -44,9 +48,10 @@ def _known(network: nn.Module, data: BiasedDataset) -> Normalization:
     own = (data.mean, data.std)
     given = own != _NONE and not data.origin  # a named source sets it without being asked
     if trained is None and not given:
+        what = getattr(network, "name", f"this {type(network).__name__}")
         raise CrossbiasError(
-            f"crossbias did not train this {type(network).__name__} and does not know how its "
-            f"training normalized images such as those of {data.name}; pass {_CHOICES}"
+            f"crossbias did not train {what} and does not know how its training normalized images "
+            f"such as those of {data.name}; pass {_CHOICES}"
         )
     return trained or own
 

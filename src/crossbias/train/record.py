@@ -17,7 +17,7 @@ from crossbias.train.config import TrainConfig
 from crossbias.train.environment import command_line, environment, package_version, source_commit
 from crossbias.train.method import Method, Supervision, described
 from crossbias.trust import names_of_code
-from crossbias.verify.cells import Alignment
+from crossbias.verify.cells import Alignment, aligned_names
 
 _CIRCUMSTANCES = ("version", "command", "commit", "environment")
 _PARTS = ("method", "data", "network", "train")
@@ -113,10 +113,8 @@ def _facts(train: BiasedDataset) -> dict[str, Any]:
     """
     aligned = {}
     for name, values in train.values.items():
-        table = train.with_bias(name).alignment().tolist()
-        aligned[name] = [
-            [value for value, flag in zip(values, row, strict=True) if flag] for row in table
-        ]
+        table = train.with_bias(name).alignment()
+        aligned[name] = [list(names) for names in aligned_names(table, values)]
     return {
         "shape": list(train.inputs.shape[1:]),
         "classes": list(train.classes),

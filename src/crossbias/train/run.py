@@ -35,7 +35,7 @@ from crossbias.train.loop import Training
 from crossbias.train.method import Method
 from crossbias.train.optimizers import make_optimizer
 from crossbias.types import Batch, Output
-from crossbias.verify import Metrics, count
+from crossbias.verify import Cells, Metrics, count_right
 
 _Module = TypeVar("_Module", bound=nn.Module)
 _Kind = TypeVar("_Kind")
@@ -408,14 +408,17 @@ class Run:
         counts = torch.zeros((), dtype=torch.int64, device=self.device)
         loss = torch.zeros((), device=self.device)
         for batch, output in self._outputs(network, data):
-            counts = counts + count(batch.target, batch.bias, output.logits.argmax(1), **sizes)
+            right = output.logits.argmax(1) == batch.target
+            counts = counts + count_right(batch.target, batch.bias, right, **sizes)
             loss = loss + F.cross_entropy(output.logits.float(), batch.target, reduction="sum")
-        metrics = Metrics.from_counts(
-            self.devices.sum(counts),
-            alignment=self.data.alignment(),
+        counts, alignment = self.devices.sum(counts).cpu(), self.data.alignment()
+        cells = Cells.from_table(
+            *(counts[..., 1], counts.sum(2)),
+            alignment=alignment,
             classes=data.classes,
             biases=data.values[data.bias] if data.bias else (),
         )
+        metrics = Metrics.from_cells(cells, alignment)
         return metrics.summary() | {"cross_entropy": float(self.devices.sum(loss)) / len(data)}
 
     def loader(self, data: BiasedDataset) -> Loader:

@@ -26,6 +26,7 @@ from crossbias.verify.cells import (
     Cells,
     Group,
     count,
+    count_right,
     small_group_warning,
     small_groups,
 )
@@ -96,6 +97,7 @@ __all__ = [
     "class_averaged",
     "conflicting",
     "count",
+    "count_right",
     "demographic_parity_gap",
     "equalized_odds_gap",
     "holm",

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,36 +23,38 @@ def overall(cells: Cells) -> Estimate:
 
 def aligned(cells: Cells) -> Estimate:
     """Accuracy over the samples of aligned groups."""
-    return accuracy(cells.correct[:, :-1][cells.alignment], cells.total[:, :-1][cells.alignment])
+    return accuracy(cells.correct[cells.aligned], cells.total[cells.aligned])
 
 
 def conflicting(cells: Cells) -> Estimate:
     """Accuracy over the samples of all groups that are not aligned."""
-    return accuracy(cells.correct[:, :-1][~cells.alignment], cells.total[:, :-1][~cells.alignment])
+    chosen = cells.known & ~cells.aligned
+    return accuracy(cells.correct[chosen], cells.total[chosen])
 
 
 def unbiased(cells: Cells) -> Estimate:
     """Mean over the groups that have samples, each counting the same."""
-    return mean_accuracy(cells.correct[:, :-1], cells.total[:, :-1])
+    return mean_accuracy(cells.correct[cells.known], cells.total[cells.known])
 
 
 def per_class(cells: Cells) -> tuple[Estimate, ...]:
     """Accuracy over all samples of each class: its recall."""
-    return tuple(map(wilson, cells.correct.sum(1).tolist(), cells.total.sum(1).tolist()))
+    right, all_ = (cells.of_classes(part).tolist() for part in (cells.correct, cells.total))
+    return tuple(map(wilson, right, all_))
 
 
 def class_averaged(cells: Cells) -> Estimate:
     """Mean over the classes that have samples, each counting the same: balanced accuracy."""
-    return mean_accuracy(cells.correct.sum(1), cells.total.sum(1))
+    return mean_accuracy(cells.of_classes(cells.correct), cells.of_classes(cells.total))
 
 
 def by_group(cells: Cells) -> tuple[Group, ...]:
-    """Every (target, bias) pair, empty ones too, class by class."""
-    right, known = cells.correct[:, :-1].tolist(), cells.total[:, :-1].tolist()
+    """Every (target, bias) pair that has samples, class by class."""
+    parts = (cells.target, cells.bias, cells.correct, cells.total)
+    listed = zip(*(part[cells.known].tolist() for part in parts), strict=True)
     return tuple(
-        Group(target, bias, wilson(right[row][column], known[row][column]))
-        for row, target in enumerate(cells.classes)
-        for column, bias in enumerate(cells.biases)
+        Group(cells.classes[target], cells.biases[bias], wilson(right, all_))
+        for target, bias, right, all_ in listed
     )
 
 
@@ -64,13 +65,13 @@ def worst_group(cells: Cells) -> Group:
     account that the group was picked for being lowest. If no sample's bias is known, the group
     has no name and ``NO_SAMPLES``.
     """
-    right, known = cells.correct[:, :-1].numpy(), cells.total[:, :-1].numpy()
-    if not known.any():
+    if not cells.labeled:
         return Group("", "", NO_SAMPLES)
-    rates = np.where(known > 0, right / np.maximum(known, 1), np.inf)
-    row, column = np.unravel_index(rates.argmin(), rates.shape)  # the first of equals
-    lowest = lowest_of(right.flatten().tolist(), known.flatten().tolist())
-    return Group(cells.classes[row], cells.biases[column], lowest)
+    right, all_ = (part[cells.known].numpy() for part in (cells.correct, cells.total))
+    place = int((right / all_).argmin())  # the first of equals
+    target, bias = (int(part[cells.known][place]) for part in (cells.target, cells.bias))
+    lowest = lowest_of(right.tolist(), all_.tolist())
+    return Group(cells.classes[target], cells.biases[bias], lowest)
 
 
 def accuracy(correct: Tensor, total: Tensor) -> Estimate:
@@ -90,30 +91,24 @@ def _by_samples(cells: Cells, counted: Tensor) -> Tensor:
 
 
 def _by_cells(cells: Cells, counted: Tensor) -> Tensor:
-    """Every counted cell that has samples counts the same."""
-    present = ((cells.total > 0) & counted).double()
-    return present / present.sum().clamp(min=1)
+    """Every counted cell counts the same."""
+    return counted.double() / counted.sum().clamp(min=1)
 
 
 def _by_classes(cells: Cells) -> Tensor:
-    of_class = cells.total.sum(1, keepdim=True).double()
-    return cells.total / of_class.clamp(min=1) / (of_class > 0).sum().clamp(min=1)
-
-
-def _known(chosen: Tensor) -> Tensor:
-    """A (classes, biases) mask with a further column: samples of unknown bias are left out."""
-    return torch.cat([chosen, torch.zeros(len(chosen), 1, dtype=torch.bool)], dim=1)
+    of_class = cells.of_classes(cells.total)
+    return cells.total / of_class[cells.target].double() / (of_class > 0).sum().clamp(min=1)
 
 
 WEIGHTS: Final[dict[str, Callable[[Cells], Tensor]]] = {
-    "overall": lambda cells: _by_samples(cells, torch.ones_like(cells.total) > 0),
-    "aligned": lambda cells: _by_samples(cells, _known(cells.alignment)),
-    "conflicting": lambda cells: _by_samples(cells, _known(~cells.alignment)),
-    "unbiased": lambda cells: _by_cells(cells, _known(torch.ones_like(cells.alignment))),
+    "overall": lambda cells: _by_samples(cells, torch.ones_like(cells.known)),
+    "aligned": lambda cells: _by_samples(cells, cells.aligned),
+    "conflicting": lambda cells: _by_samples(cells, cells.known & ~cells.aligned),
+    "unbiased": lambda cells: _by_cells(cells, cells.known),
     "class_averaged": _by_classes,
-    "biased": lambda cells: _by_cells(cells, _known(cells.alignment)),
+    "biased": lambda cells: _by_cells(cells, cells.aligned),
 }
-"""For each accuracy, its (classes, biases + 1) weights; they sum to 1, or 0 without samples."""
+"""For each accuracy, the ``(cells,)`` weights; they sum to 1, or 0 without samples."""
 
 OF_SAMPLES: Final = ("overall", "aligned", "conflicting")  # accuracies that are a mean of samples
 
@@ -125,17 +120,18 @@ class Strata(NamedTuple):
     weights: Tensor  # (parts,)
 
 
-def stratified(name: str, cell: Tensor, weights: Tensor) -> Strata:
+def stratified(name: str, cells: Cells, place: Tensor) -> Strata:
     """A mean over samples has one part: other samples would fall into the cells otherwise.
 
     Args:
         name: The metric.
-        cell: ``(n,)`` the cell of each sample.
-        weights: ``(classes, biases + 1)`` weight of each cell.
+        cells: The cells of the split.
+        place: ``(n,)`` the cell of each sample.
     """
+    weights = WEIGHTS[name](cells)
     if name in OF_SAMPLES:
-        counted = weights.flatten()[cell] > 0
+        counted = weights[place] > 0
         return Strata(counted.long(), torch.tensor([0.0, 1.0]))
     if name == "class_averaged":
-        return Strata(cell // weights.shape[1], weights.sum(1))
-    return Strata(cell, weights.flatten())
+        return Strata(cells.target[place], cells.of_classes(weights))
+    return Strata(place, weights)

@@ -39,13 +39,41 @@ def count(
     >>> counts.shape, counts[1, 1].tolist(), counts[0, UNKNOWN].tolist()
     (torch.Size([2, 3, 2]), [0, 1], [0, 1])
     """
-    shape = (num_classes, num_biases + 1, num_classes)
-    column = biases.masked_fill(biases == UNKNOWN, num_biases)
-    cell = (targets * shape[1] + column) * shape[2] + predictions
+    return _tally(targets, biases, predictions, (num_classes, num_biases + 1, num_classes))
+
+
+def count_right(
+    targets: Tensor, biases: Tensor, right: Tensor, *, num_classes: int, num_biases: int
+) -> Tensor:
+    """Count wrong and right answers to each (target, bias) group, without saying which.
+
+    Args:
+        targets: ``(n,)`` class numbers.
+        biases: ``(n,)`` bias values, ``UNKNOWN`` (-1) where not known.
+        right: ``(n,)`` bool.
+        num_classes: As for ``count``.
+        num_biases: As for ``count``.
+
+    Returns:
+        ``(num_classes, num_biases + 1, 2)`` int64; columns are those of ``count``.
+
+    >>> count_right(torch.tensor([0, 0, 1]), torch.tensor([0, 0, -1]), torch.tensor([1, 0, 1]) > 0,
+    ...             num_classes=2, num_biases=1).tolist()
+    [[[1, 1], [0, 0]], [[0, 0], [0, 1]]]
+    """
+    return _tally(targets, biases, right.long(), (num_classes, num_biases + 1, 2))
+
+
+def _tally(
+    targets: Tensor, biases: Tensor, outcomes: Tensor, shape: tuple[int, int, int]
+) -> Tensor:
+    """How often each outcome occurs in each group; nothing waits for the device."""
+    column = biases.masked_fill(biases == UNKNOWN, shape[1] - 1)
+    cell = (targets * shape[1] + column) * shape[2] + outcomes
     # A value out of range must not land in another group's cell. Checking it here would wait for
     # the device; a negative cell makes the device itself raise an error.
-    valid = _within(targets, 0, num_classes) & _within(predictions, 0, num_classes)
-    valid &= _within(biases, UNKNOWN, num_biases)
+    valid = _within(targets, 0, shape[0]) & _within(outcomes, 0, shape[2])
+    valid &= _within(biases, UNKNOWN, shape[1] - 1)
     counts = targets.new_zeros(shape).view(-1)
     counts.scatter_add_(0, cell.masked_fill(~valid, -1), torch.ones_like(cell))
     return counts.view(shape)
@@ -71,34 +99,44 @@ class Alignment(NamedTuple):
         return table
 
 
+def aligned_names(alignment: Tensor, values: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """For each class of a ``(classes, values)`` table, the values that go along with it.
+
+    >>> aligned_names(torch.tensor([[True, False], [True, True]]), ["red", "blue"])
+    (('red',), ('red', 'blue'))
+    """
+    found: list[list[str]] = [[] for _ in range(len(alignment))]
+    for row, column in alignment.nonzero().tolist():
+        found[row].append(values[column])
+    return tuple(map(tuple, found))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cells:
     """How many samples each (target, bias) pair has, and how many answers to them are right.
 
+    Only pairs that have samples are listed, by class and then by bias value: of many classes and
+    many values, most pairs have none.
+
     Args:
-        correct: ``(classes, biases + 1)`` int64, right answers; the last column holds the
-            samples whose bias is not known.
-        total: Number of samples, in the same shape.
-        alignment: ``(classes, biases)`` bool, true where a bias value goes along with a class in
-            the training data.
+        target: ``(cells,)`` int64, the class of each pair.
+        bias: ``(cells,)`` int64, its bias value; ``UNKNOWN``, the first of a class, for the samples
+            of the class whose bias is not known.
+        correct: ``(cells,)`` int64, right answers.
+        total: ``(cells,)`` int64, samples.
+        aligned: ``(cells,)`` bool, whether the value goes along with the class in the training
+            data.
         classes: Names of the classes.
         biases: Names of the bias values; empty without a bias attribute.
     """
 
+    target: Tensor
+    bias: Tensor
     correct: Tensor
     total: Tensor
-    alignment: Tensor
+    aligned: Tensor
     classes: tuple[str, ...]
     biases: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        rows, columns = len(self.classes), len(self.biases)
-        shapes = (self.correct.shape, self.total.shape, self.alignment.shape)
-        if shapes != ((rows, columns + 1), (rows, columns + 1), (rows, columns)):
-            raise ValueError(
-                f"counts {tuple(self.total.shape)} and alignment {tuple(self.alignment.shape)} do "
-                f"not fit {rows} classes and {columns} bias values"
-            )
 
     @classmethod
     def from_counts(
@@ -109,8 +147,8 @@ class Cells:
         >>> counts = torch.tensor([[[3, 1], [0, 0]], [[2, 2], [0, 1]]])
         >>> cells = Cells.from_counts(
         ...     counts, alignment=torch.zeros(2, 1) > 0, classes=["cat", "dog"], biases=["lawn"])
-        >>> cells.correct.tolist(), cells.total.tolist()
-        ([[3, 0], [2, 1]], [[4, 0], [4, 1]])
+        >>> cells.bias.tolist(), cells.correct.tolist(), cells.total.tolist()
+        ([0, -1, 0], [3, 1, 2], [4, 1, 4])
         """
         if counts.shape != (len(classes), len(biases) + 1, len(classes)):
             raise ValueError(
@@ -118,13 +156,33 @@ class Cells:
                 f"{len(classes)} classes and {len(biases)} bias values"
             )
         counts = counts.cpu()
+        return cls.from_table(
+            counts.diagonal(dim1=0, dim2=2).T, counts.sum(2), alignment=alignment,
+            classes=classes, biases=biases,
+        )  # fmt: skip
+
+    @classmethod
+    def from_table(
+        cls,
+        correct: Tensor,
+        total: Tensor,
+        *,
+        alignment: Tensor | None,
+        classes: Sequence[str],
+        biases: Sequence[str],
+    ) -> "Cells":
+        """The cells of two tables, right answers and samples, each ``(classes, biases + 1)``.
+
+        The last column holds the samples whose bias is not known. ``alignment`` is as for
+        ``from_answers``.
+        """
+        key = total.roll(1, 1).flatten().nonzero().squeeze(1)  # unknown bias comes first
+        target, bias = key // (len(biases) + 1), key % (len(biases) + 1) - 1
         return cls(
-            correct=counts.diagonal(dim1=0, dim2=2).T,
-            total=counts.sum(2),
-            alignment=alignment.cpu(),
-            classes=tuple(classes),
-            biases=tuple(biases),
-        )
+            target=target, bias=bias, correct=correct[target, bias], total=total[target, bias],
+            aligned=_flags(alignment, target, bias, (len(classes), len(biases))),
+            classes=tuple(classes), biases=tuple(biases),
+        )  # fmt: skip
 
     @classmethod
     def from_answers(
@@ -133,32 +191,70 @@ class Cells:
         biases: Tensor,
         answers: Tensor,
         *,
-        alignment: Tensor,
+        alignment: Tensor | None,
         classes: Sequence[str],
         values: Sequence[str],
     ) -> "Cells":
         """The cells of samples on the CPU, without the table of which class was taken for which.
 
-        Arguments as for ``Metrics.from_answers``.
+        Arguments as for ``Metrics.from_answers``. The cost grows with the number of samples, not
+        with that of the pairs.
         """
         _check_within("targets", targets, 0, len(classes))
         _check_within("biases", biases, UNKNOWN, len(values))
         _check_within("answers", answers, 0, len(classes))
-        cell = targets * (len(values) + 1) + biases.masked_fill(biases == UNKNOWN, len(values))
-        shape = (len(classes), len(values) + 1)
-        size = len(classes) * (len(values) + 1)
+        key, place = torch.unique(_key(targets, biases, len(values)), return_inverse=True)
+        target, bias = key // (len(values) + 1), key % (len(values) + 1) - 1
         return cls(
-            correct=torch.bincount(cell[targets == answers], minlength=size).view(shape),
-            total=torch.bincount(cell, minlength=size).view(shape),
-            alignment=alignment.cpu(),
-            classes=tuple(classes),
-            biases=tuple(values),
-        )
+            target=target, bias=bias,
+            correct=torch.bincount(place[targets == answers], minlength=len(key)),
+            total=torch.bincount(place, minlength=len(key)),
+            aligned=_flags(alignment, target, bias, (len(classes), len(values))),
+            classes=tuple(classes), biases=tuple(values),
+        )  # fmt: skip
+
+    @property
+    def known(self) -> Tensor:
+        """Which cells are groups, (cells,) bool: those whose bias is known."""
+        return self.bias != UNKNOWN
 
     @property
     def labeled(self) -> bool:
         """Whether at least one sample's bias is known."""
-        return bool(self.total[:, :-1].any())
+        return bool(self.known.any())
+
+    def of_classes(self, counts: Tensor) -> Tensor:
+        """The sum of a number of each cell over the cells of each class, (classes,)."""
+        sums = torch.zeros(len(self.classes), dtype=counts.dtype)
+        return sums.index_add(0, self.target, counts)
+
+    def place_of(self, targets: Tensor, biases: Tensor) -> Tensor:
+        """The cell of each sample, (n,); the samples are some of those that were counted."""
+        width = len(self.biases)
+        keys = _key(self.target, self.bias, width)
+        return torch.searchsorted(keys, _key(targets, biases, width))
+
+
+def _key(targets: Tensor, biases: Tensor, values: int) -> Tensor:
+    """A number for each (target, bias) pair, in their order; unknown bias, -1, comes first."""
+    return targets * (values + 1) + biases + 1
+
+
+def _flags(
+    alignment: Tensor | None, target: Tensor, bias: Tensor, shape: tuple[int, int]
+) -> Tensor:
+    """Which of some pairs are aligned, by a (classes, values) table."""
+    if alignment is None:
+        return torch.zeros_like(target, dtype=torch.bool)
+    if alignment.shape != shape:
+        raise ValueError(
+            f"alignment {tuple(alignment.shape)} does not fit {shape[0]} classes and {shape[1]} "
+            f"bias values"
+        )
+    known = bias != UNKNOWN
+    flags = torch.zeros_like(known)
+    flags[known] = alignment.cpu()[target[known], bias[known]]
+    return flags
 
 
 def _within(numbers: Tensor, low: int, high: int) -> Tensor:

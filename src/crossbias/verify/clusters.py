@@ -1,19 +1,20 @@
 """Samples that belong together, such as the images of one patient: how much they really say."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
-from crossbias.verify.accuracies import WEIGHTS, stratified
-from crossbias.verify.cells import Group
+from crossbias.verify.accuracies import stratified
 from crossbias.verify.intervals import NO_SAMPLES, Estimate, lowest_of, wilson, wilson_limits
 
 if TYPE_CHECKING:
     from crossbias.verify.metrics import Metrics
+
+_Z: Final = 1.959963984540054  # the normal quantile of a 95% interval
 
 
 def clustered_accuracy(right: Tensor, part: Tensor, weights: Tensor, cluster: Tensor) -> Estimate:
@@ -35,10 +36,7 @@ def clustered_accuracy(right: Tensor, part: Tensor, weights: Tensor, cluster: Te
     Returns:
         The mean; ``n`` is the number of samples.
     """
-    value, effective, n = _mean(right, part, weights, cluster)
-    if not n:
-        return NO_SAMPLES
-    return Estimate(value, *wilson_limits(value, effective), n)
+    return _limited(_mean(right, part, weights, cluster))
 
 
 def share_of(flags: Tensor, cluster: Tensor | None) -> Estimate:
@@ -55,7 +53,7 @@ def share_of(flags: Tensor, cluster: Tensor | None) -> Estimate:
 
 def effective_samples(right: Tensor, cluster: Tensor) -> float:
     """How many independent samples would say as much about the accuracy over all samples."""
-    return _mean(right, torch.zeros_like(cluster), torch.ones(1), cluster)[1]
+    return _mean(right, torch.zeros_like(cluster), torch.ones(1), cluster).effective
 
 
 def design_effect(right: Tensor, cluster: Tensor) -> float:
@@ -76,68 +74,91 @@ def with_clusters(
         cluster: ``(n,)`` the cluster of each sample, any whole numbers.
     """
     cluster = torch.unique(cluster, return_inverse=True)[1]
-    width, right = len(metrics.biases) + 1, answers == targets
-    cell = targets * width + biases.remainder(width)
-    over = partial(_judged, right, cluster)
-    cells = metrics.cells
+    right, cells = answers == targets, metrics.cells
+    place = cells.place_of(targets, biases)
     found: dict[str, Any] = {
-        name: over(*stratified(name, cell, WEIGHTS[name](cells)))
+        name: clustered_accuracy(right, *stratified(name, cells, place), cluster)
         for name in ("overall", "aligned", "conflicting", "unbiased", "class_averaged")
         if getattr(metrics, name) is not None
     }
+    of_cells = _means_of_parts(right, place, len(cells.total), cluster)
+    of_groups = [mean for mean, known in zip(of_cells, cells.known, strict=True) if known]
     groups = tuple(
-        Group(group.target, group.bias, over(cell == row * width + column, None))
-        for (row, column), group in zip(
-            ((r, c) for r in range(len(metrics.classes)) for c in range(width - 1)),
-            metrics.groups,
-            strict=True,
-        )
+        group._replace(accuracy=_limited(mean))
+        for group, mean in zip(metrics.groups, of_groups, strict=True)
     )
-    per_class = tuple(over(targets == number, None) for number in range(len(metrics.classes)))
-    worst = metrics.worst_group and metrics.worst_group._replace(
-        accuracy=_lowest(right, cluster, cell, width)
-    )
+    of_classes = _means_of_parts(right, targets, len(metrics.classes), cluster)
+    worst = metrics.worst_group and metrics.worst_group._replace(accuracy=_lowest(of_groups))
     return replace(
-        metrics, **found, groups=groups, per_class=per_class, worst_group=worst,
+        metrics, **found, groups=groups, worst_group=worst,
+        per_class=tuple(map(_limited, of_classes)),
         clusters=int(cluster.max()) + 1, effective_samples=effective_samples(right, cluster),
     )  # fmt: skip
 
 
-def _judged(right: Tensor, cluster: Tensor, part: Tensor, weights: Tensor | None) -> Estimate:
-    if weights is None:
-        part, weights = part.long(), torch.tensor([0.0, 1.0])
-    return clustered_accuracy(right, part, weights, cluster)
+class _Mean(NamedTuple):
+    """A mean, the number of independent samples that say as much about it, and the samples."""
+
+    value: float
+    effective: float
+    n: int
 
 
-def _lowest(right: Tensor, cluster: Tensor, cell: Tensor, width: int) -> Estimate:
-    """The lowest accuracy of a group, with limits at the effective sizes of all groups."""
-    known = [number for number in sorted(set(cell.tolist())) if number % width < width - 1]
-    sizes, hits, real = [], [], []
-    for number in known:
-        value, effective, n = _mean(
-            right, (cell == number).long(), torch.tensor([0.0, 1.0]), cluster
-        )
-        sizes.append(effective)
-        hits.append(value * effective)
-        real.append((value, n))
-    if not known:
+def _limited(mean: _Mean) -> Estimate:
+    """The mean with Wilson's limits."""
+    if not mean.n:
         return NO_SAMPLES
-    worst = min(range(len(real)), key=lambda place: real[place][0])
-    limits = lowest_of(hits, sizes)
-    return Estimate(real[worst][0], limits.low, limits.high, real[worst][1])
+    return Estimate(mean.value, *wilson_limits(mean.value, mean.effective), mean.n)
 
 
-def _mean(
-    right: Tensor, part: Tensor, weights: Tensor, cluster: Tensor
-) -> tuple[float, float, int]:
-    """The weighted mean, the number of independent samples that say as much, and the samples."""
+def _lowest(groups: Sequence[_Mean]) -> Estimate:
+    """The lowest accuracy of a group, with limits at the effective sizes of all groups."""
+    if not groups:
+        return NO_SAMPLES
+    hits = [value * effective for value, effective, _ in groups]
+    limits = lowest_of(hits, [effective for _, effective, _ in groups])
+    worst = min(groups, key=lambda group: group.value)
+    return Estimate(worst.value, limits.low, limits.high, worst.n)
+
+
+def _means_of_parts(right: Tensor, part: Tensor, parts: int, cluster: Tensor) -> list[_Mean]:
+    """``_mean`` of each part by itself, all of them in one pass over the samples."""
+    from scipy.special import stdtrit
+
+    sizes = torch.bincount(part, minlength=parts).double()
+    rates = torch.bincount(part, weights=right.double(), minlength=parts) / sizes.clamp(min=1)
+    off = right.double() - rates[part]  # what a sample adds, times the size of its part
+    squares = off.square()
+    alone = torch.bincount(part, weights=squares, minlength=parts)
+    largest = torch.zeros(parts).double().scatter_reduce(0, part, squares, "amax")
+    pairs, pair = torch.unique(part * (int(cluster.max()) + 1) + cluster, return_inverse=True)
+    owner = pairs // (int(cluster.max()) + 1)  # the part of each (part, cluster) pair
+    share = torch.bincount(pair) / sizes[owner]
+    sums = torch.bincount(pair, weights=off)
+    # As in ``inflation``, for parts that are one group each.
+    sums = torch.where(share < 1, sums / (1 - share).clamp(min=1e-9).sqrt(), 0.0)
+    variance = torch.bincount(owner, weights=sums.square(), minlength=parts)
+    clusters = torch.bincount(owner, minlength=parts).double()
+    mean_size = sizes / clusters.clamp(min=1)
+    extra = mean_size * largest / 2
+    effect = (variance + mean_size * extra) / (alone + extra).clamp(min=1e-300)
+    effect = torch.minimum(effect.clamp(min=1.0), 2 * mean_size)
+    effect = torch.where((alone > 0) & (clusters > 1), effect, mean_size)
+    quantile = torch.from_numpy(stdtrit((clusters - 1).clamp(min=1).numpy(), 0.975))
+    effective = sizes / effect.clamp(min=1) * (_Z / quantile) ** 2
+    columns = (rates.tolist(), effective.tolist(), sizes.long().tolist())
+    return [_Mean(*row) for row in zip(*columns, strict=True)]
+
+
+def _mean(right: Tensor, part: Tensor, weights: Tensor, cluster: Tensor) -> _Mean:
+    """A weighted mean over parts."""
     from scipy.special import stdtrit
 
     sizes = torch.bincount(part, minlength=len(weights))
     used = (weights != 0) & (sizes > 0)
     chosen = used[part]
     if not chosen.any():
-        return math.nan, 0.0, 0
+        return _Mean(math.nan, 0.0, 0)
     hits = torch.bincount(part, weights=right.double(), minlength=len(weights))[used]
     sizes, weights = sizes[used].double(), weights[used].double()
     rates, smooth = hits / sizes, (hits + 0.5) / (sizes + 1)
@@ -148,7 +169,7 @@ def _mean(
     effective = mean * (1 - mean) / independent / inflation(influence, place, cluster[chosen])
     clusters = len(torch.unique(cluster[chosen]))
     quantile = float(stdtrit(max(clusters - 1, 1), 0.975))
-    return value, effective * (1.959963984540054 / quantile) ** 2, int(chosen.sum())
+    return _Mean(value, effective * (_Z / quantile) ** 2, int(chosen.sum()))
 
 
 def inflation(influence: Tensor, part: Tensor, cluster: Tensor) -> float:
@@ -171,7 +192,7 @@ def inflation(influence: Tensor, part: Tensor, cluster: Tensor) -> float:
         return mean_size
     pairs, pair = torch.unique(members * (int(part.max()) + 1) + part, return_inverse=True)
     in_part = pairs % (int(part.max()) + 1)
-    share = torch.bincount(pair) / torch.bincount(part)[in_part]
+    share = torch.bincount(pair).double() / torch.bincount(part)[in_part]
     sums = torch.zeros(len(pairs)).double().index_add(0, pair, influence)
     sums = torch.where(share < 1, sums / (1 - share).clamp(min=1e-9).sqrt(), 0.0)
     owner = pairs // (int(part.max()) + 1)

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from crossbias import formatting
 from crossbias.errors import CrossbiasError
+from crossbias.types import UNKNOWN
 from crossbias.verify import accuracies
 from crossbias.verify.calibration import calibration_by_bias, calibration_error
-from crossbias.verify.cells import Cells, Group, count, small_group_warning
+from crossbias.verify.cells import Cells, Group, aligned_names, count, small_group_warning
 from crossbias.verify.clusters import design_effect, with_clusters
 from crossbias.verify.detection import Detection, Positive, detect
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
@@ -46,11 +47,11 @@ class Metrics:
             first by class and then bias value. Its interval is about the lowest true accuracy of
             any group.
         per_class: Accuracy on all samples of each class.
-        groups: Every (class, bias value) pair, empty ones too, class by class.
+        groups: Every (class, bias value) pair that has samples, class by class.
         classes: Names of the classes.
         biases: Names of the bias values.
-        aligned_groups: For each class and each bias value, whether the group is aligned; empty
-            where nobody knows.
+        aligned_groups: For each class, the names of the bias values that are aligned with it;
+            empty where nobody knows.
         class_averaged: Mean over the classes that have samples, each counting the same.
         calibration: The expected calibration error over all samples; None without probabilities.
         demographic_parity: The demographic-parity gap between bias values; None where only counts
@@ -76,7 +77,7 @@ class Metrics:
     groups: tuple[Group, ...]
     classes: tuple[str, ...]
     biases: tuple[str, ...]
-    aligned_groups: tuple[tuple[bool, ...], ...]
+    aligned_groups: tuple[tuple[str, ...], ...]
     class_averaged: Estimate
     calibration: Estimate | None = None
     demographic_parity: Estimate | None = None
@@ -123,14 +124,11 @@ class Metrics:
             positive: The class to be found, for sensitivity, specificity and what goes with them.
         """
         sizes = {"num_classes": len(classes), "num_biases": len(values)}
-        table = torch.zeros(*sizes.values()) > 0 if alignment is None else alignment
         cells = Cells.from_answers(
-            targets, biases, answers, alignment=table, classes=classes, values=values
+            targets, biases, answers, alignment=alignment, classes=classes, values=values
         )
         effect = 1.0 if cluster is None else design_effect(answers == targets, cluster)
         found: dict[str, Any] = {}
-        if alignment is None:
-            found |= {"aligned": None, "conflicting": None, "aligned_groups": ()}
         if cells.labeled and len(classes) ** 2 * len(values) <= MOST_RATES:
             counts = count(targets, biases, answers, **sizes)
             found["demographic_parity"] = demographic_parity_gap(counts, effect=effect)
@@ -146,7 +144,7 @@ class Metrics:
                 targets, biases, answers, probabilities, positive=positive, classes=classes,
                 values=values if len(values) <= MOST_VALUES else (), cluster=cluster,
             )  # fmt: skip
-        metrics = replace(cls.from_cells(cells), **found)
+        metrics = replace(cls.from_cells(cells, alignment), **found)
         if cluster is None:
             return metrics
         return with_clusters(metrics, targets, biases, answers, cluster)
@@ -160,36 +158,47 @@ class Metrics:
         Arguments as for ``Cells.from_counts``.
         """
         names = {"classes": classes, "biases": biases}
-        return cls.from_cells(Cells.from_counts(counts, alignment=alignment, **names))
+        return cls.from_cells(Cells.from_counts(counts, alignment=alignment, **names), alignment)
 
     @classmethod
-    def from_cells(cls, cells: Cells) -> "Metrics":
-        """The accuracies, from the cells alone."""
+    def from_cells(cls, cells: Cells, alignment: Tensor | None) -> "Metrics":
+        """The accuracies, from the cells alone; ``alignment`` is as for ``from_answers``."""
+        told = alignment is not None and cells.labeled
         return cls(
             overall=accuracies.overall(cells),
-            aligned=accuracies.aligned(cells) if cells.labeled else None,
-            conflicting=accuracies.conflicting(cells) if cells.labeled else None,
+            aligned=accuracies.aligned(cells) if told else None,
+            conflicting=accuracies.conflicting(cells) if told else None,
             unbiased=accuracies.unbiased(cells) if cells.labeled else None,
             worst_group=accuracies.worst_group(cells) if cells.labeled else None,
             per_class=accuracies.per_class(cells),
             groups=accuracies.by_group(cells),
             classes=cells.classes,
             biases=cells.biases,
-            aligned_groups=tuple(map(tuple, cells.alignment.tolist())),
+            aligned_groups=() if alignment is None else aligned_names(alignment, cells.biases),
             class_averaged=accuracies.class_averaged(cells),
         )
 
     @property
     def by_group(self) -> tuple[tuple[Estimate, ...], ...]:
-        """The accuracy of each group as a matrix, (classes, biases)."""
-        cells, width = [group.accuracy for group in self.groups], len(self.biases)
-        rows = range(len(self.classes))
-        return tuple(tuple(cells[row * width : (row + 1) * width]) for row in rows)
+        """The accuracy of each group as a matrix, (classes, biases), ``NO_SAMPLES`` if empty.
+
+        With many classes and values, most of it is empty; ``groups`` lists the others.
+        """
+        found = {(group.target, group.bias): group.accuracy for group in self.groups}
+        return tuple(
+            tuple(found.get((target, bias), NO_SAMPLES) for bias in self.biases)
+            for target in self.classes
+        )
+
+    @property
+    def associated(self) -> bool:
+        """Whether at least one group is known to be aligned."""
+        return any(self.aligned_groups)
 
     @property
     def worst_of(self) -> str:
         """What the worst group is the worst of: it is the lower, the more groups there are."""
-        present = sum(group.accuracy.n > 0 for group in self.groups)
+        present = len(self.groups)
         return "only group" if present == 1 else f"worst of {present} groups"
 
     @property
@@ -198,22 +207,25 @@ class Metrics:
 
         No group is marked as aligned where nobody knows which ones are.
         """
-        shape = (len(self.classes), len(self.biases))
-        total, correct = (part.view(shape) for part in _counted([g.accuracy for g in self.groups]))
-        of_class = [part[:, None] for part in _counted(self.per_class)]
-        # The samples of a class that are in none of its groups have an unknown bias.
-        rest = [
-            whole - part.sum(1, keepdim=True)
-            for whole, part in zip(of_class, (total, correct), strict=True)
-        ]
-        known = torch.tensor(self.aligned_groups, dtype=torch.bool)
-        return Cells(
-            correct=torch.cat([correct, rest[1]], dim=1),
-            total=torch.cat([total, rest[0]], dim=1),
-            alignment=known.view(shape) if self.aligned_groups else torch.zeros(shape) > 0,
-            classes=self.classes,
-            biases=self.biases,
+        of_class, of_bias = (
+            {name: place for place, name in enumerate(names)}
+            for names in (self.classes, self.biases)
         )
+        aligned = [set(names) for names in self.aligned_groups] or [set()] * len(self.classes)
+        listed: list[tuple[int, int, int, int, bool]] = []
+        unknown = [[part.n, _right(part)] for part in self.per_class]
+        for group in self.groups:
+            target, n, right = of_class[group.target], group.accuracy.n, _right(group.accuracy)
+            listed.append((target, of_bias[group.bias], right, n, group.bias in aligned[target]))
+            unknown[target][0] -= n
+            unknown[target][1] -= right
+        # The samples of a class that are in none of its groups have an unknown bias.
+        listed += [(row, UNKNOWN, right, n, False) for row, (n, right) in enumerate(unknown) if n]
+        table = torch.tensor(sorted(listed), dtype=torch.int64).view(-1, 5)
+        return Cells(
+            target=table[:, 0], bias=table[:, 1], correct=table[:, 2], total=table[:, 3],
+            aligned=table[:, 4] > 0, classes=self.classes, biases=self.biases,
+        )  # fmt: skip
 
     @property
     def warning(self) -> str | None:
@@ -221,10 +233,11 @@ class Metrics:
 
         Groups may be small, and the bias label may be missing more often in some classes.
         """
-        total = self.cells.total
-        unknown = missing_warning(
-            "the bias label", total[:, -1].tolist(), total.sum(1).tolist(), self.classes
-        )
+        known, total = dict.fromkeys(self.classes, 0), [part.n for part in self.per_class]
+        for group in self.groups:
+            known[group.target] += group.accuracy.n
+        missing = [n - found for n, found in zip(total, known.values(), strict=True)]
+        unknown = missing_warning("the bias label", missing, total, self.classes)
         return "; ".join(filter(None, [small_group_warning(self.groups), unknown])) or None
 
     @property
@@ -263,9 +276,8 @@ class Metrics:
         """
         of_classes = zip(self.classes, self.per_class, strict=True)
         per_class = [{"target": name, **accuracy.to_json()} for name, accuracy in of_classes]
-        present = [group for group in self.groups if group.accuracy.n]
-        empty = {"empty_groups": len(self.groups) - len(present)}
-        fields = {**vars(self), "groups": present, "per_class": per_class}
+        empty = {"empty_groups": len(self.classes) * len(self.biases) - len(self.groups)}
+        fields = {**vars(self), "per_class": per_class}
         found: dict[str, Any] = {**formatting.as_json(fields), **empty}
         if self.detection is None:  # only where a class is named as positive
             del found["detection"]
@@ -285,10 +297,8 @@ class Metrics:
             metrics = cls(**_parts(value))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CrossbiasError(f"these are not metrics of a split: {error!r}") from error
-        rows, columns = len(metrics.classes), len(metrics.biases)
-        widths = [len(row) for row in metrics.aligned_groups]
-        sizes = (len(metrics.per_class), len(metrics.groups))
-        if sizes != (rows, rows * columns) or widths not in ([columns] * rows, []):
+        rows = len(metrics.classes)
+        if len(metrics.per_class) != rows or len(metrics.aligned_groups) not in (rows, 0):
             raise CrossbiasError("these are not metrics of a split: its tables differ in size")
         return metrics
 
@@ -313,11 +323,9 @@ def judged_split(splits: Iterable[str]) -> str | None:
     return "test" if "test" in judged else next(iter(judged), None)
 
 
-def _counted(estimates: Sequence[Estimate]) -> tuple[Tensor, Tensor]:
-    """Samples and right answers behind some accuracies, each (estimates,)."""
-    total = torch.tensor([each.n for each in estimates], dtype=torch.int64)
-    correct = [round(each.value * each.n) if each.n else 0 for each in estimates]
-    return total, torch.tensor(correct, dtype=torch.int64)
+def _right(accuracy: Estimate) -> int:
+    """The number of right answers behind an accuracy."""
+    return round(accuracy.value * accuracy.n) if accuracy.n else 0
 
 
 def _parts(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -329,7 +337,7 @@ def _parts(value: Mapping[str, Any]) -> dict[str, Any]:
         **{n: None if part is None else Estimate.from_json(part) for n, part in optional.items()},
         "worst_group": None if worst is None else Group.from_json(worst),
         "per_class": tuple(map(Estimate.from_json, value["per_class"])),
-        "groups": _all_groups(value),
+        "groups": _groups_of(value),
         "classes": tuple(value["classes"]),
         "biases": tuple(value["biases"]),
         "aligned_groups": tuple(map(tuple, value["aligned_groups"])),
@@ -341,13 +349,20 @@ def _parts(value: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _all_groups(value: Mapping[str, Any]) -> tuple[Group, ...]:
-    """The groups with samples, which are listed, and those without, in the order of their names."""
-    listed = {(each["target"], each["bias"]): Group.from_json(each) for each in value["groups"]}
-    pairs = [(target, bias) for target in value["classes"] for bias in value["biases"]]
-    if len(pairs) - len(listed) != value["empty_groups"] or not listed.keys() <= set(pairs):
+def _groups_of(value: Mapping[str, Any]) -> tuple[Group, ...]:
+    """The listed groups, after checking that there can be such."""
+    groups = tuple(map(Group.from_json, value["groups"]))
+    named = {(group.target, group.bias) for group in groups}
+    targets, biases = (set(value[key]) for key in ("classes", "biases"))
+    pairs = len(value["classes"]) * len(value["biases"])
+    if pairs - len(named) != value["empty_groups"] or len(named) < len(groups):
+        raise ValueError("its groups are not as many as it says")
+    aligned = {name for names in value["aligned_groups"] for name in names}
+    if not all(target in targets and bias in biases for target, bias in named) or aligned - biases:
         raise ValueError("its groups are not those of its classes and bias values")
-    return tuple(listed.get(pair) or Group(*pair, NO_SAMPLES) for pair in pairs)
+    if not all(group.accuracy.n for group in groups):
+        raise ValueError("it lists a group without samples")
+    return groups
 
 
 def _html_row(name: str, part: Estimate) -> str:

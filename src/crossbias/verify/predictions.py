@@ -85,7 +85,12 @@ class Predictions:
         )  # fmt: skip
 
     def cells(
-        self, *, bias: str | None, alignment: Tensor, classes: Sequence[str], values: Sequence[str]
+        self,
+        *,
+        bias: str | None,
+        alignment: Tensor | None,
+        classes: Sequence[str],
+        values: Sequence[str],
     ) -> Cells:
         """Samples and right answers of each (class, value) pair; arguments as for ``metrics``."""
         return Cells.from_answers(

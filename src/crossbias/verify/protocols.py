@@ -43,15 +43,14 @@ def biased(cells: Cells, *, effect: float = 1.0) -> Estimate:
     class, such as the biased test set of the release, this is the class-averaged accuracy.
     ``effect`` is as for ``wilson``.
     """
-    correct, total = (part[:, :-1][cells.alignment] for part in (cells.correct, cells.total))
+    correct, total = (part[cells.aligned] for part in (cells.correct, cells.total))
     return mean_accuracy(correct, total, effect=effect)
 
 
 def populated(cells: Cells, *, at_least: int) -> Estimate:
     """Mean of the cells with at least this many samples; ``NO_SAMPLES`` if there is none."""
-    right, known = cells.correct[:, :-1], cells.total[:, :-1]
-    kept = known >= at_least
-    return mean_accuracy(right[kept], known[kept])
+    kept = cells.known & (cells.total >= at_least)
+    return mean_accuracy(cells.correct[kept], cells.total[kept])
 
 
 def texture_unbiased(
@@ -156,9 +155,13 @@ def rates_by_source(cells: Cells, *, positive: str, effect: float = 1.0) -> tupl
             f"true positive rates by source need two classes, got the classes "
             f"{', '.join(cells.classes)}; for more classes use class_averaged"
         )
+    tables = torch.zeros(2, 2, len(cells.biases), dtype=torch.int64)  # right and all, by class
+    tables[:, cells.target[cells.known], cells.bias[cells.known]] = torch.stack(
+        [cells.correct, cells.total]
+    )[:, cells.known]
     rows, found = [place, 1 - place], []
     for column, source in enumerate(cells.biases):
-        correct, total = cells.correct[rows, column].tolist(), cells.total[rows, column].tolist()
+        correct, total = tables[:, rows, column].tolist()
         balanced = mean_of_groups(correct, total, effect=effect) if all(total) else NO_SAMPLES
         positives, negatives = map(partial(wilson, effect=effect), correct, total)
         found.append(Rates(source, positives, negatives, balanced))

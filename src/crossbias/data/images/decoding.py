@@ -13,6 +13,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from crossbias.data.images.cache import cached
+from crossbias.data.images.dicom import dicom_image, dicom_size, is_dicom
 from crossbias.data.images.encoded_images import EncodedImage, UnusableImages, unreadable
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
@@ -35,9 +36,10 @@ class Fit:
 
     Pixels are those that a person sees: the EXIF orientation of a photograph is applied, and
     transparent parts become white. Gray images with 16 bits keep the upper eight of the ``depth``
-    bits that their values use. The first of several frames is used. Resizing is bilinear with
-    antialiasing: ``crop`` resizes the short side and cuts out the middle square, as torchvision's
-    ``Resize`` and ``CenterCrop`` do; ``squash`` resizes both sides.
+    bits that their values use. DICOM files are rescaled and windowed. The first of several frames
+    is used, except in DICOM, where several are refused. Resizing is bilinear with antialiasing:
+    ``crop`` resizes the short side and cuts out the middle square, as torchvision's ``Resize`` and
+    ``CenterCrop`` do; ``squash`` resizes both sides.
     """
 
     size: int  # side of the square in pixels
@@ -95,7 +97,7 @@ def decode(file: BinaryIO, fit: Fit) -> bytes:
             _check_middle(image.size, fit)
             pixels = np.asarray(_fitted(_in_colors(ImageOps.exif_transpose(image), fit), fit))
     except UnidentifiedImageError:
-        raise CrossbiasError(f"is not an image ({', '.join(_formats())})") from None
+        raise CrossbiasError(f"is not an image ({', '.join(_formats())}, DICOM)") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise CrossbiasError(f"is too large ({error})") from None
     except CrossbiasError:
@@ -107,7 +109,10 @@ def decode(file: BinaryIO, fit: Fit) -> bytes:
 
 
 def open_image(file: BinaryIO) -> Image.Image:
-    """Open an image file of a known format; its pixels are not read yet."""
+    """Open an image file of a known format. Its pixels are not read yet, except for DICOM."""
+    if is_dicom(file):
+        _check_pixels(*dicom_size(file))
+        return dicom_image(file)
     image = Image.open(file, formats=_formats())
     _check_pixels(*image.size)
     return image

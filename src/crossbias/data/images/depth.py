@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crossbias.data.images.decoding import open_image, wide_values
+from crossbias.data.images.dicom import is_dicom
 from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.memory_maps import cache_folder
 from crossbias.errors import CrossbiasError
@@ -61,7 +62,10 @@ def wide_images(
 def _largest(item: EncodedImage) -> int | None:
     """The largest value of a 16-bit image; None for others, and for those that are unusable."""
     # Decoding comes later and names everything that is unusable.
-    with suppress(Exception), item.open() as file, open_image(file) as image:
-        values = wide_values(image)
-        return None if values is None else int(values.max())
+    with suppress(Exception), item.open() as file:
+        if is_dicom(file):  # which says itself how many bits it uses
+            return None
+        with open_image(file) as image:
+            values = wide_values(image)
+            return None if values is None else int(values.max())
     return None

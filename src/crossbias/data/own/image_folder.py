@@ -10,6 +10,7 @@ from typing import Literal
 from crossbias.data.images.decoding import file_items
 from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.images.files_inside import files_inside
+from crossbias.data.own.dicom_tags import is_personal, with_tags
 from crossbias.data.own.labels import SPLIT_COLUMN, SPLIT_NAMES
 from crossbias.data.own.table import LabelTable
 from crossbias.data.own.table_files import read_table
@@ -47,6 +48,8 @@ class Folder(TableSource):
         channels: 3 for color, or 1 for gray.
         depth: Number of bits that the values of 16-bit images use, such as 12. The default is
             the smallest number that holds the largest value of all images.
+        tags: Tags of DICOM files that become columns, such as ``Manufacturer``. No other tag is
+            read.
     """
 
     name = "folder"
@@ -67,6 +70,7 @@ class Folder(TableSource):
     fit: Literal["crop", "squash"] = "crop"
     channels: Literal[1, 3] = 3
     depth: Bits | None = None
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.labels is None and self.target is None:
@@ -74,7 +78,12 @@ class Folder(TableSource):
 
     @cached_property
     def table(self) -> LabelTable:
-        """All rows; no file may occur in two of them."""
+        """All rows, with the tags of DICOM files that are asked for."""
+        return with_tags(self._written, self.all_files, self.tags) if self.tags else self._written
+
+    @cached_property
+    def _written(self) -> LabelTable:
+        """The table of labels; no file may occur in two of its rows."""
         if not self.path or not Path(self.path).is_dir():
             raise CrossbiasError(f"{self.path!r} is not a folder; name yours as folder:PATH")
         table = self._listed() if self.labels is None else read_table(self._labels_file())
@@ -90,7 +99,8 @@ class Folder(TableSource):
     @property
     def apart(self) -> list[str]:
         """Columns that are not about the images, which are attributes only if they are named."""
-        return [self.file, *super().apart]
+        personal = [tag for tag in self.tags if is_personal(tag)]
+        return [self.file, *super().apart, *personal]
 
     def files(
         self, split: str, *, root: Path | str | None = None, seed: int = 0
@@ -101,7 +111,7 @@ class Folder(TableSource):
     @cached_property
     def all_files(self) -> list[Path]:
         """The image file of every row."""
-        names, present = self.table.column(self.file), not self.judged_only
+        names, present = self._written.column(self.file), not self.judged_only
         return files_inside(Path(self.path), names, self.titles, present=present)
 
     @cached_property
@@ -112,10 +122,10 @@ class Folder(TableSource):
     @cached_property
     def titles(self) -> list[str]:
         """The name of every image in messages."""
-        names = self.table.column(self.file)
+        names = self._written.column(self.file)
         if self.labels is None:
             return [os.path.join(self.path, name) for name in names]
-        rows = zip(self.table.where, names, strict=True)
+        rows = zip(self._written.where, names, strict=True)
         return [f"{where}: {name or 'no file'}" for where, name in rows]
 
     def _labels_file(self) -> Path:

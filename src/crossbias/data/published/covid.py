@@ -1,6 +1,7 @@
 """Chest X-rays: COVID-19 or not; the bias is the source of the image."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -36,8 +37,8 @@ class CovidCXR(ImageSource):
     """Chest X-rays whose target is COVID-19 and whose bias is the source (EnD 4.2.3).
 
     30% of each (finding, source) group are ``test``, and 10% of the rest ``validation``. Where
-    patients are known, these are fractions of patients, and all images of a patient are in the
-    same split.
+    patients are known, these are fractions of patients, all images of a patient are in the same
+    split, and intervals and tests are over patients.
 
     Args:
         collection: ``cohen`` is the public collection with metadata.csv, without its CT scans,
@@ -68,13 +69,14 @@ class CovidCXR(ImageSource):
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """One split; the seed and the patient decide to which split an image belongs."""
         read = self._cohen if self.collection == "cohen" else self._corda
-        listing, patients = read(root / self.folder)
+        listing = read(root / self.folder)
         groups = list(zip(listing.targets, listing.attributes["source"], strict=True))
+        patients = listing.clusters or [str(row) for row in range(len(groups))]
         splits = split_by_patient(patients, groups, seed)
         return listing.subset(row for row, found in enumerate(splits) if found == split)
 
     @once
-    def _cohen(self, folder: Path) -> tuple[Listing, list[str]]:
+    def _cohen(self, folder: Path) -> Listing:
         table = read_table(self.needed(folder / "metadata.csv"))
         patients, findings, kinds, folders, names, urls = (
             table.column(name)
@@ -88,23 +90,22 @@ class CovidCXR(ImageSource):
         unique = {names[row]: row for row in used}.values()  # some files are listed twice
         paths = [f"{folders[row]}/{names[row]}" for row in unique]
         titles = [f"{table.where[row]}: {names[row]}" for row in unique]
-        listing = Listing(
+        return Listing(
             files_inside(folder, paths, titles, present=False),
             [int("COVID-19" in findings[row]) for row in unique],
             {"source": [_host(urls[row]) for row in unique]},
+            [patients[row] or f"row {row}" for row in unique],
         )
-        return listing, [patients[row] for row in unique]
 
     @once
-    def _corda(self, folder: Path) -> tuple[Listing, list[str]]:
+    def _corda(self, folder: Path) -> Listing:
         rows = [
             (file, target, source)
             for source, hospital in enumerate(CORDA)
             for target, finding in enumerate(self.classes)
             for file in images_in(self.needed(folder / "corda" / hospital / finding))
         ]
-        patients = [str(row) for row in range(len(rows))]  # every image is its own patient
-        return Listing.of(rows, "source"), patients
+        return Listing.of(rows, "source")  # patients are not known
 
     def published(self, split: str) -> dict[str, int]:
         """Number of images of CORDA in each group of a split."""
@@ -114,7 +115,9 @@ class CovidCXR(ImageSource):
         return {"images": sum(sizes.values())} | sizes
 
 
-def split_by_patient(patients: list[str], groups: list[tuple[int, int]], seed: int) -> list[str]:
+def split_by_patient(
+    patients: Sequence[str], groups: list[tuple[int, int]], seed: int
+) -> list[str]:
     """A split for each image, the same for all images of a patient.
 
     A patient belongs to the group of most of their images. In each group, a random 30% of the

@@ -24,6 +24,7 @@ class Listing:
     files: Sequence[Path]  # one for each sample
     targets: Sequence[int]
     attributes: Mapping[str, Sequence[int]] = field(default_factory=dict)  # UNKNOWN where unknown
+    clusters: Sequence[str] | None = None  # such as the patient of each sample, if known
 
     @classmethod
     def of(cls, rows: Sequence[tuple[Path, int, int]], attribute: str) -> "Listing":
@@ -38,7 +39,15 @@ class Listing:
             [self.files[row] for row in rows],
             [self.targets[row] for row in rows],
             {name: [column[row] for row in rows] for name, column in self.attributes.items()},
+            None if self.clusters is None else [self.clusters[row] for row in rows],
         )
+
+    def numbered_clusters(self) -> Tensor | None:
+        """The number of the cluster of each sample, (n,); None where all are independent."""
+        if self.clusters is None:
+            return None
+        number = {name: place for place, name in enumerate(dict.fromkeys(self.clusters))}
+        return torch.tensor([number[name] for name in self.clusters])
 
 
 class ImageSource(Source):
@@ -114,6 +123,7 @@ class ImageSource(Source):
             augment=self.augment,
             mean=self.mean,
             std=self.std,
+            cluster=listing.numbered_clusters(),
             digest=digest,
         )
 
