@@ -97,15 +97,11 @@ class RunFolder:
         Raises:
             CrossbiasError: Another process writes, or links would lead writing out of the folder.
         """
-        for path in (*self._own(), *self.stages.rglob("*")):
-            if path.is_symlink():
-                raise CrossbiasError(
-                    f"{path} is a link, through which a run could write elsewhere; put the file or "
-                    f"folder itself in its place, or delete it"
-                )
         writer = Writer(self.path)
         writer.acquire()
         self.writer = writer
+        with self.released_on_error():
+            self._check_links()
         for left in self.path.rglob(_LEFT):
             left.unlink(missing_ok=True)
 
@@ -246,7 +242,7 @@ class RunFolder:
         ``done`` gets the hashes of all files. Other processes may write afterwards.
         """
         self.check_writer()
-        own = [path for path in self._own() if path != self.done]
+        own = [path for path in vars(self).values() if isinstance(path, Path) and path != self.done]
         files = [path for path in (*own, *sorted(self.stages.rglob("*"))) if path.is_file()]
         write_json(self.done, {"sha256": {self._name_of(path): hash_of(path) for path in files}})
         self.release()
@@ -274,10 +270,13 @@ class RunFolder:
                     f"{self.done.name}); restore it from a copy, or train the run again"
                 )
 
-    def _own(self) -> list[Path]:
-        """The places of all files of a run, and the folder of its stages."""
-        places = (path for path in vars(self).values() if isinstance(path, Path))
-        return [path for path in places if path != self.path]
+    def _check_links(self) -> None:
+        for path in self.path.rglob("*"):
+            if path.is_symlink():
+                raise CrossbiasError(
+                    f"{path} is a link, through which a run could write elsewhere; put the file or "
+                    f"folder itself in its place, or delete it"
+                )
 
     def _name_of(self, path: Path) -> str:
         return path.relative_to(self.path).as_posix()
