@@ -7,9 +7,8 @@ import pytest
 from rich.console import Console
 
 from crossbias.cli import main, printing
-from crossbias.formatting import visible
+from crossbias.formatting import csv_cell, visible
 from crossbias.progress import BarProgress, LineProgress
-from crossbias.runs import formats
 
 HOSTILE = "cat\x1b]0;owned\x07\x1b[2J\x9b31m\u202egpj\u2066.\u200f\rdog\x08\udcff"
 SHOWN = "cat\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\u202egpj\\u2066.\\u200f\\rdog\\x08\\udcff"
@@ -56,9 +55,9 @@ def test_an_error_about_a_hostile_name_is_one_line(monkeypatch, capsys):
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
 def test_cells_of_csv_are_no_formulas(text):
-    assert formats._csv_cell(text) == f"'{text}"
-    assert formats._csv_cell(f"a{text}") == f"a{text}"
+    assert csv_cell(text) == f"'{text}"
+    assert csv_cell(f"a{text}") == f"a{text}"
 
 
 def test_numbers_in_csv_stay_numbers():
-    assert [formats._csv_cell(value) for value in (-0.5, float("nan"), 3)] == [-0.5, "", 3]
+    assert [csv_cell(value) for value in (-0.5, float("nan"), 3)] == [-0.5, "", 3]

@@ -17,6 +17,7 @@ import crossbias
 SOURCE = Path(crossbias.__file__).parent
 PUBLIC = ["crossbias", *(f"crossbias.{name}" for name in ("data", "functional", "methods"))]
 PUBLIC += ["crossbias.audit", "crossbias.runs"]
+PUBLIC += ["crossbias.documents", "crossbias.export", "crossbias.models"]
 PUBLIC += ["crossbias.networks", "crossbias.registry", "crossbias.verify", "crossbias.report"]
 
 

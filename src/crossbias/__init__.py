@@ -1,12 +1,14 @@
 """Classifiers that learned a shortcut: find the bias, train without it, prove it is gone.
 
 The verbs are those of the command line: ``load`` data, ``audit`` it, ``fit`` a method,
-``evaluate`` the network, ``verify`` any model's predictions, ``compare`` runs, and ``report`` on
-them. ``load_run`` gives the model of a finished run, ``load_model`` that of somebody else.
+``evaluate`` the network, ``verify`` any model's predictions (``verify_table`` those of a file),
+``compare`` runs, and ``report`` on them. ``load_run`` gives the model of a finished run,
+``load_model`` that of somebody else.
 """
 
 from typing import TYPE_CHECKING, Any
 
+from crossbias.answers import verify_table
 from crossbias.audit import audit
 from crossbias.data import BiasedDataset, load
 from crossbias.errors import CrossbiasError
@@ -57,6 +59,7 @@ __all__ = [
     "load_run",
     "report",
     "verify",
+    "verify_table",
 ]
 
 

@@ -11,6 +11,9 @@ DASH: Final = "\N{EN DASH}"
 """Stands between the limits of a range, and in place of a missing number."""
 
 _TURNS: Final = frozenset(["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"])
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet runs a cell that begins with one of these."""
+
 _MARKS: Final = "\u061c\u200e\u200f"  # turn the direction too, without such a class
 
 
@@ -177,6 +180,17 @@ def p_value(p: float) -> str:
     ('p=.042', 'p<.001')
     """
     return "p<.001" if p < 0.001 else f"p={p:.3f}".replace("0.", ".", 1)
+
+
+def csv_cell(value: object) -> object:
+    """A cell of a CSV file that no spreadsheet takes for a formula; NaN is left empty.
+
+    >>> csv_cell("=1+1"), csv_cell(0.5), csv_cell(math.nan)
+    ("'=1+1", 0.5, '')
+    """
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    return "" if isinstance(value, float) and math.isnan(value) else value
 
 
 def as_json(value: Any) -> Any:

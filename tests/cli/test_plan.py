@@ -58,8 +58,8 @@ def test_three_classes_and_other_assumptions(crossbias) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["predictions.csv"], "can only plan so far"),
-        ([], "can only plan so far"),
+        (["predictions.csv"], "name a table of answers and its columns"),
+        ([], "name a table of answers and its columns"),
         (["--plan"], "give --counts 500,40,30,480 or --data, one of them"),
         (["--plan", "--counts", "1,2,3"], "got '1,2,3'"),
         (["--plan", "--counts", "1,2/3"], "got '1,2/3'"),

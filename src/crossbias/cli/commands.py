@@ -11,9 +11,10 @@ from typer.core import TyperGroup
 
 from crossbias.cli import datasets, listing, options
 from crossbias.cli.auditing import audit
+from crossbias.cli.handing_over import card, export
 from crossbias.cli.printing import print_details, print_metrics, say
 from crossbias.cli.results import compare, report
-from crossbias.cli.sample_size import verify
+from crossbias.cli.verifying import verify
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
 from crossbias.progress import shown_progress
@@ -21,7 +22,10 @@ from crossbias.runs.files import write_json
 from crossbias.train.environment import package_version
 from crossbias.trained_run import load_run
 
-ORDER = ("demo", "data", "audit", "train", "evaluate", "compare", "report", "verify", "list")
+ORDER = (
+    *("demo", "data", "audit", "train", "evaluate", "compare", "report", "verify"),
+    *("card", "export", "list"),
+)
 
 
 class _InOrder(TyperGroup):
@@ -44,6 +48,8 @@ app.command()(audit)
 app.command()(compare)
 app.command()(report)
 app.command()(verify)
+app.command()(card)
+app.command()(export)
 
 
 Listed = StrEnum("Listed", ["methods", "data", "networks"])  # what can be listed
@@ -199,13 +205,7 @@ def evaluate(
     set_: options.DataSettings = None,
     root: options.Root = None,
     positive: options.PositiveClass = None,
-    prevalence: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the positive class where the model will be used, for PPV and NPV.",
-            show_default="that of the samples",
-        ),
-    ] = None,
+    prevalence: options.Prevalence = None,
     threshold: Annotated[
         str | None,
         typer.Option(

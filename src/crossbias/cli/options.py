@@ -49,6 +49,13 @@ PositiveClass = Annotated[
         help="Class to be found, such as a disease: sensitivity, specificity and AUC are about it.",
     ),
 ]
+Prevalence = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of the positive class where the model will be used, for PPV and NPV.",
+        show_default="that of the samples",
+    ),
+]
 DataSettings = Annotated[
     list[str] | None,
     typer.Option(

@@ -11,7 +11,7 @@ from crossbias.formatting import DASH, percent, percent_range, percent_with_rang
 from crossbias.verify import (
     Estimate,
     Metrics,
-    Positive,
+    about_detection,
     mean_over_corrupted_splits,
     rates_by_source,
 )
@@ -136,24 +136,6 @@ def _print_detection(rows: Mapping[str, Metrics]) -> None:
     print_table(others)
     for line in about_detection(positive):
         say(line)
-
-
-def about_detection(positive: Positive) -> list[str]:
-    """How the answers were made, and for which population PPV and NPV hold."""
-    threshold = positive.threshold
-    called = (
-        f"A sample is called {positive.name} if that is its most probable class."
-        if threshold is None
-        else f"A sample is called {positive.name} from a probability of {threshold.value:.4g} "
-        f"({threshold.origin}); all accuracies above follow it."
-    )
-    population = (
-        f"PPV and NPV hold where {positive.name} is as frequent as in the samples of the row; "
-        f"--prevalence gives another share."
-        if positive.prevalence is None
-        else f"PPV and NPV hold where {percent(positive.prevalence)} are {positive.name}."
-    )
-    return [called, population]
 
 
 def _with_attributes(name: str, metrics: Metrics) -> dict[str, Metrics]:

@@ -1,13 +1,9 @@
 """``crossbias verify --plan``: what a test set of this size can show, before any training."""
 
-from typing import Annotated
-
 import torch
-import typer
 from rich.markup import escape
 from torch import Tensor
 
-from crossbias.cli import options
 from crossbias.cli.printing import make_table, print_table, say
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
@@ -19,59 +15,37 @@ _HALF = 0.05  # the half-width that the last column of the table asks for
 _LARGEST = 1_000_000  # samples in all groups of --counts
 
 
-def verify(
-    table: Annotated[str | None, typer.Argument(hidden=True)] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Say what a test set of this size can show.")
-    ] = False,
-    counts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N,N,...",
-            help="Samples of each group, one class after another: 500,40,30,480 for two classes "
-            "and two bias values. Separate more than two classes by /: 50,5/5,50/20,30.",
-        ),
-    ] = None,
-    data: options.Data = None,
-    labels: options.Labels = None,
-    target: options.Target = None,
-    bias: options.Bias = None,
-    set_: options.DataSettings = None,
-    root: options.Root = None,
-    split: Annotated[str, typer.Option(help="Split of --data to count.")] = "test",
-    gain: Annotated[
-        float, typer.Option(help="Difference of two accuracies to be seen; .05 is 5 points.")
-    ] = 0.05,
-    accuracy: Annotated[float, typer.Option(help="Assumed accuracy in a group.")] = 0.8,
-    differing: Annotated[
-        float,
-        typer.Option(help="Assumed share of samples that only one of two models gets right."),
-    ] = 0.2,
-    deviation: Annotated[
-        float, typer.Option(help="Assumed standard deviation of an accuracy over seeds.")
-    ] = 0.015,
+def print_plan(
+    *,
+    counts: str | None,
+    experiment: Experiment | None,
+    split: str,
+    gain: float,
+    accuracy: float,
+    differing: float,
+    deviation: float,
 ) -> None:
-    """Plan a test set: how wide intervals will be, and which gains can be seen.
+    """Print how wide intervals will be, and which gains can be seen.
 
-    For --counts or the labels of --data, prints the half-width of the 95% interval in each group,
-    how many conflicting samples it takes to see a gain, and how many seeds. No image is read.
+    Args:
+        counts: Samples of each group as text; None where there is data.
+        experiment: The data whose labels are counted; None where there are counts.
+        split: Its split.
+        gain: Difference of two accuracies to be seen.
+        accuracy: Assumed accuracy in a group.
+        differing: Assumed share of samples that only one of two models gets right.
+        deviation: Assumed standard deviation of an accuracy over seeds.
     """
-    if table is not None or not plan:
-        raise CrossbiasError(
-            "crossbias verify can only plan so far: crossbias verify --plan --counts "
-            "500,40,30,480; from Python, crossbias.verify judges the answers of any model"
-        )
-    if (counts is None) == (data is None):
+    if (counts is None) == (experiment is None):
         raise CrossbiasError(
             "a plan needs the number of samples in each group: give --counts 500,40,30,480 or "
             "--data, one of them"
         )
-    if counts is not None:
-        judged = _of_counts(counts)
+    if experiment is None:
+        judged = _of_counts(counts or "")
         aligned = judged.alignment()
     else:
-        chosen = options.given(name=data, labels=labels, target=target, bias=bias, root=root)
-        judged, aligned = _of_data(Experiment(data=chosen | options.data_settings(set_)), split)
+        judged, aligned = _of_data(experiment, split)
     # What cannot be planned is refused before anything is printed.
     needed = planning.samples_for_gain(gain, differing=differing)
     seeds = planning.seeds_for_gain(gain, deviation=deviation)

@@ -79,6 +79,7 @@ class OnnxModel:
 
     Args:
         path: The file.
+        content: What it will hold, where it is not written yet.
 
     Attributes:
         input: What it takes.
@@ -87,9 +88,9 @@ class OnnxModel:
         metadata: What crossbias wrote into the file, if crossbias did.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, content: bytes | None = None) -> None:
         self.path = path
-        self._session = _session(path)
+        self._session = _session(path, content)
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
         if len(inputs) != 1:
             names = ", ".join(each.name for each in inputs) or "none"
@@ -124,18 +125,18 @@ class OnnxModel:
         return [part[: len(array)] for part in found]
 
 
-def _session(path: Path) -> Any:
+def _session(path: Path, content: bytes | None) -> Any:
     check_installed("onnxruntime", what=f"{path}", instead="pass a callable, my_module:load_model")
     import onnxruntime
 
-    if not path.is_file():
+    if content is None and not path.is_file():
         raise CrossbiasError(f"there is no file {path}; name an ONNX file that exists")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # errors come as exceptions, and warnings are about the file
     try:
         return onnxruntime.InferenceSession(
-            path, sess_options=options, providers=["CPUExecutionProvider"]
+            content or path, sess_options=options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # each kind of damage has a class of its own
         raise CrossbiasError(

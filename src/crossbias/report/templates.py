@@ -36,6 +36,7 @@ def _environment() -> jinja2.Environment:
     )
     filters = (count, duration, percent, plus_minus, selection, settings, supervision)
     environment.filters |= {each.__name__: each for each in filters} | {
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "interval": lambda number: percent_range(number.low, number.high),
         "points": lambda value: f"{100 * value:+.1f}",
         "pretty": partial(json.dumps, indent=2, ensure_ascii=False),

@@ -5,10 +5,11 @@ import json
 import math
 import os
 import secrets
+import shutil
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -44,6 +45,33 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
             f"cannot write {path}: {cause.strerror or cause}; "
             f"the earlier file, if there was one, is unchanged"
         ) from error
+    _flush_folder(path.parent)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A new folder to fill, which appears under its name with everything in it, or not at all.
+
+    Raises:
+        CrossbiasError: There is something at the path already, or it cannot be written.
+    """
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise CrossbiasError(f"{path} exists and is not an empty folder; choose another one")
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        yield temporary
+        _flush_folder(temporary)
+        if path.exists():
+            path.rmdir()
+        os.replace(temporary, path)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        cause = _system_error(error)
+        if cause is None or isinstance(error, CrossbiasError):
+            raise
+        raise CrossbiasError(f"cannot write {path}: {cause.strerror or cause}") from error
     _flush_folder(path.parent)
 
 

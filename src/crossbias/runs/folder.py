@@ -242,21 +242,18 @@ class RunFolder:
         ``done`` gets the hashes of all files. Other processes may write afterwards.
         """
         self.check_writer()
-        own = [path for path in vars(self).values() if isinstance(path, Path) and path != self.done]
-        files = [path for path in (*own, *sorted(self.stages.rglob("*"))) if path.is_file()]
+        files = self._files()
         write_json(self.done, {"sha256": {self._name_of(path): hash_of(path) for path in files}})
         self.release()
 
+    def _files(self) -> list[Path]:
+        """All files of the run that exist, but for ``done``."""
+        own = [path for path in vars(self).values() if isinstance(path, Path) and path != self.done]
+        return [path for path in (*own, *sorted(self.stages.rglob("*"))) if path.is_file()]
+
     def check(self, *paths: Path) -> None:
         """Refuse files of a finished run that were changed, exchanged, added or deleted since."""
-        found = read_json(self.done) if self.done.stat().st_size else {}
-        hashes = found.get("sha256") if isinstance(found, dict) else None
-        if not isinstance(hashes, dict):
-            raise CrossbiasError(
-                f"{self.done} holds no hashes of the run's files; train the run again, or if you "
-                f"know that they are whole: python -c "
-                f'"from crossbias.runs import RunFolder; RunFolder({str(self.path)!r}).finish()"'
-            )
+        hashes = self._hashes()
         for path in paths:
             known = hashes.get(self._name_of(path))
             if known is not None and not path.is_file():
@@ -277,6 +274,21 @@ class RunFolder:
                     f"{path} is a link, through which a run could write elsewhere; put the file or "
                     f"folder itself in its place, or delete it"
                 )
+
+    def check_all(self) -> None:
+        """Refuse a finished run of which any file was changed, exchanged, added or deleted."""
+        self.check(*(self.path / name for name in self._hashes()), *self._files())
+
+    def _hashes(self) -> dict[str, str]:
+        found = read_json(self.done) if self.done.stat().st_size else {}
+        hashes = found.get("sha256") if isinstance(found, dict) else None
+        if not isinstance(hashes, dict):
+            raise CrossbiasError(
+                f"{self.done} holds no hashes of the run's files; train the run again, or if you "
+                f"know that they are whole: python -c "
+                f'"from crossbias.runs import RunFolder; RunFolder({str(self.path)!r}).finish()"'
+            )
+        return hashes
 
     def _name_of(self, path: Path) -> str:
         return path.relative_to(self.path).as_posix()

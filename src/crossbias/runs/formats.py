@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from crossbias.formatting import markdown
+from crossbias.formatting import csv_cell, markdown
 from crossbias.runs.compare import Comparison
 from crossbias.runs.grids import Grid, grids_of, legend
 from crossbias.runs.rows import Number, Row
@@ -18,9 +18,6 @@ CSV_HEADER: Final = (
     *("metric", "value", "deviation", "low", "high", "interval_over", "n"),
     *("baseline", "gain", "gain_low", "gain_high", "p"),
 )
-
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet runs a cell that begins with one of these."""
 
 _LATEX: Final = str.maketrans(
     {
@@ -54,14 +51,7 @@ def _csv_line(comparison: Comparison, row: Row, name: str) -> list[object]:
         *(comparison.baseline.label, gain.value, gain.low, gain.high),
         test.p if test else math.nan,
     ]
-    return [_csv_cell(value) for value in line]
-
-
-def _csv_cell(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula; NaN is left empty."""
-    if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA) else value
-    return "" if isinstance(value, float) and math.isnan(value) else value
+    return [csv_cell(value) for value in line]
 
 
 def to_markdown(comparison: Comparison) -> str:

@@ -30,7 +30,7 @@ from crossbias.verify.cells import (
     small_group_warning,
     small_groups,
 )
-from crossbias.verify.detection import Detection, DetectionRates, Positive
+from crossbias.verify.detection import Detection, DetectionRates, Positive, about_detection
 from crossbias.verify.from_arrays import verify
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
 from crossbias.verify.intervals import (
@@ -85,6 +85,7 @@ __all__ = [
     "Slope",
     "Spread",
     "Threshold",
+    "about_detection",
     "aligned",
     "auc",
     "biased",

@@ -14,7 +14,9 @@ BINS: Final = 15
 """Number of bins of equal width, as in Guo et al. (ICML 2017)."""
 
 
-def calibration_error(probabilities: Tensor, targets: Tensor, *, effect: float = 1.0) -> Estimate:
+def calibration_error(
+    probabilities: Tensor, targets: Tensor, *, effect: float = 1.0, weight: Tensor | None = None
+) -> Estimate:
     """The expected calibration error (Guo et al., ICML 2017, equation 3).
 
         sum over bins of (samples in the bin / n) |accuracy in the bin - mean confidence in it|
@@ -26,17 +28,24 @@ def calibration_error(probabilities: Tensor, targets: Tensor, *, effect: float =
         probabilities: ``(n, classes)``, the model's softmax.
         targets: ``(n,)`` class numbers.
         effect: Design effect of clusters: so many samples say as much as an independent one.
+        weight: ``(n,)`` how much each sample counts; None where all count the same.
 
     Returns:
         The error. Its interval comes from resampling how many samples, right and wrong, fall
         into each bin; with fewer than ``MIN_SAMPLES`` samples it is [0, 1].
     """
     confidence, answers = probabilities.max(1)
-    return _error(confidence, answers == targets, effect)
+    return _error(confidence, answers == targets, effect, weight)
 
 
 def calibration_by_bias(
-    probabilities: Tensor, targets: Tensor, biases: Tensor, num_biases: int, *, effect: float = 1.0
+    probabilities: Tensor,
+    targets: Tensor,
+    biases: Tensor,
+    num_biases: int,
+    *,
+    effect: float = 1.0,
+    weight: Tensor | None = None,
 ) -> tuple[Estimate, ...]:
     """The calibration error on the samples of each bias value; ``NO_SAMPLES`` if there are none.
 
@@ -49,17 +58,22 @@ def calibration_by_bias(
         biases: ``(n,)`` bias values, ``UNKNOWN`` where not known; such samples are left out.
         num_biases: Number of bias values, present or not.
         effect: As for ``calibration_error``.
+        weight: As for ``calibration_error``.
     """
     confidence, answers = probabilities.max(1)
     right = answers == targets
     rows = [biases == value for value in range(num_biases)]
-    return tuple(_error(confidence[chosen], right[chosen], effect) for chosen in rows)
+    return tuple(
+        _error(confidence[at], right[at], effect, None if weight is None else weight[at])
+        for at in rows
+    )
 
 
-def _error(confidence: Tensor, right: Tensor, effect: float) -> Estimate:
+def _error(confidence: Tensor, right: Tensor, effect: float, weight: Tensor | None) -> Estimate:
     if not len(right):
         return NO_SAMPLES
-    counts, means = _binned(confidence, right)
+    weight = torch.ones(len(right)).double() if weight is None else weight / weight.mean()
+    counts, means = _binned(confidence, right, weight)
     value = float(_errors((counts / len(right))[None], means)[0])
     if len(right) / effect < MIN_SAMPLES:
         return Estimate(value, 0.0, 1.0, len(right))
@@ -67,13 +81,15 @@ def _error(confidence: Tensor, right: Tensor, effect: float) -> Estimate:
     return within(value, _errors(off.reshape(-1, *counts.shape), means), len(right))
 
 
-def _binned(confidence: Tensor, right: Tensor) -> tuple[Counts, Draws]:
-    """Samples and mean confidence of each bin that is not empty, (bins, wrong and right)."""
+def _binned(confidence: Tensor, right: Tensor, weight: Tensor) -> tuple[Counts, Draws]:
+    """Weight and mean confidence of each bin that is not empty, (bins, wrong and right)."""
     # A bin includes its upper edge, so a confidence of 1 is in the last one.
     place = (confidence.double() * BINS).ceil().long().clamp(1, BINS) - 1
     category = place * 2 + right.long()
-    counts = torch.bincount(category, minlength=2 * BINS).view(BINS, 2)
-    sums = torch.bincount(category, weights=confidence.double(), minlength=2 * BINS).view(BINS, 2)
+    counts, sums = (
+        torch.bincount(category, weights=each, minlength=2 * BINS).view(BINS, 2)
+        for each in (weight, weight * confidence.double())
+    )
     of_bin = sums.sum(1, keepdim=True) / counts.sum(1, keepdim=True)
     means = torch.where(counts > 0, sums / counts, of_bin)
     used = counts.any(1)

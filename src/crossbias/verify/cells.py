@@ -15,7 +15,13 @@ MIN_SAMPLES: Final = 12
 
 
 def count(
-    targets: Tensor, biases: Tensor, predictions: Tensor, *, num_classes: int, num_biases: int
+    targets: Tensor,
+    biases: Tensor,
+    predictions: Tensor,
+    *,
+    num_classes: int,
+    num_biases: int,
+    weight: Tensor | None = None,
 ) -> Tensor:
     """Count the answers to each (target, bias) group.
 
@@ -28,18 +34,20 @@ def count(
         predictions: ``(n,)`` predicted class numbers.
         num_classes: Number of classes, present or not.
         num_biases: Number of bias values, present or not; 0 without a bias attribute.
+        weight: ``(n,)`` how much each sample counts; None where each counts 1.
 
     Returns:
-        ``(num_classes, num_biases + 1, num_classes)`` int64, ``count[target, bias, prediction]``.
-        The last bias column, whose index is also ``UNKNOWN``, holds the samples whose bias is
-        not known. So the sum over all columns counts every sample.
+        ``(num_classes, num_biases + 1, num_classes)`` ``count[target, bias, prediction]``, int64
+        or the type of the weights. The last bias column, whose index is also ``UNKNOWN``, holds
+        the samples whose bias is not known. So the sum over all columns counts every sample.
 
     >>> counts = count(torch.tensor([0, 0, 1]), torch.tensor([0, -1, 1]), torch.tensor([0, 1, 1]),
     ...                num_classes=2, num_biases=2)
     >>> counts.shape, counts[1, 1].tolist(), counts[0, UNKNOWN].tolist()
     (torch.Size([2, 3, 2]), [0, 1], [0, 1])
     """
-    return _tally(targets, biases, predictions, (num_classes, num_biases + 1, num_classes))
+    shape = (num_classes, num_biases + 1, num_classes)
+    return _tally(targets, biases, predictions, shape, weight)
 
 
 def count_right(
@@ -65,7 +73,11 @@ def count_right(
 
 
 def _tally(
-    targets: Tensor, biases: Tensor, outcomes: Tensor, shape: tuple[int, int, int]
+    targets: Tensor,
+    biases: Tensor,
+    outcomes: Tensor,
+    shape: tuple[int, int, int],
+    weight: Tensor | None = None,
 ) -> Tensor:
     """How often each outcome occurs in each group; nothing waits for the device."""
     column = biases.masked_fill(biases == UNKNOWN, shape[1] - 1)
@@ -74,8 +86,9 @@ def _tally(
     # the device; a negative cell makes the device itself raise an error.
     valid = _within(targets, 0, shape[0]) & _within(outcomes, 0, shape[2])
     valid &= _within(biases, UNKNOWN, shape[1] - 1)
-    counts = targets.new_zeros(shape).view(-1)
-    counts.scatter_add_(0, cell.masked_fill(~valid, -1), torch.ones_like(cell))
+    added = torch.ones_like(cell) if weight is None else weight
+    counts = added.new_zeros(shape).view(-1)
+    counts.scatter_add_(0, cell.masked_fill(~valid, -1), added)
     return counts.view(shape)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
+from crossbias.types import UNKNOWN
 from crossbias.verify.accuracies import stratified
 from crossbias.verify.intervals import NO_SAMPLES, Estimate, lowest_of, wilson, wilson_limits
 
@@ -51,48 +52,88 @@ def share_of(flags: Tensor, cluster: Tensor | None) -> Estimate:
     return clustered_accuracy(flags, torch.zeros_like(cluster), torch.ones(1), cluster)
 
 
-def effective_samples(right: Tensor, cluster: Tensor) -> float:
+def shares_by(
+    flags: Tensor,
+    part: Tensor,
+    parts: int,
+    *,
+    cluster: Tensor | None = None,
+    weight: Tensor | None = None,
+) -> tuple[Estimate, ...]:
+    """The share of samples with a flag in each part, over clusters and by weight if there are any.
+
+    Args:
+        flags: ``(n,)`` bool.
+        part: ``(n,)`` int64, the part of each sample; ``UNKNOWN`` for a sample in none.
+        parts: Number of parts; ``NO_SAMPLES`` for one without samples.
+        cluster: ``(n,)`` int64, the cluster of each sample; None where all are independent.
+        weight: ``(n,)`` float, how much each sample counts; None where all count the same.
+
+    >>> shares = shares_by(torch.tensor([True, False, True]), torch.tensor([0, 0, 1]), 2)
+    >>> [share.value for share in shares]
+    [0.5, 1.0]
+    """
+    known = part != UNKNOWN
+    flags, part = flags[known], part[known]
+    if cluster is None and weight is None:
+        hits, sizes = (torch.bincount(each, minlength=parts) for each in (part[flags], part))
+        return tuple(map(wilson, hits.tolist(), sizes.tolist()))
+    cluster = None if cluster is None else torch.unique(cluster[known], return_inverse=True)[1]
+    weight = None if weight is None else weight[known].double()
+    return tuple(map(_limited, _means_of_parts(flags, part, parts, cluster, weight)))
+
+
+def effective_samples(right: Tensor, cluster: Tensor | None, weight: Tensor | None = None) -> float:
     """How many independent samples would say as much about the accuracy over all samples."""
-    return _mean(right, torch.zeros_like(cluster), torch.ones(1), cluster).effective
+    return _mean(right, torch.zeros(len(right)).long(), torch.ones(1), cluster, weight).effective
 
 
-def design_effect(right: Tensor, cluster: Tensor) -> float:
+def design_effect(right: Tensor, cluster: Tensor | None, weight: Tensor | None = None) -> float:
     """How many samples say as much about the accuracy as one independent sample, at least 1."""
-    return max(1.0, len(right) / effective_samples(right, cluster))
+    return max(1.0, len(right) / effective_samples(right, cluster, weight))
 
 
 def with_clusters(
-    metrics: "Metrics", targets: Tensor, biases: Tensor, answers: Tensor, cluster: Tensor
+    metrics: "Metrics",
+    targets: Tensor,
+    biases: Tensor,
+    answers: Tensor,
+    cluster: Tensor | None,
+    weight: Tensor | None = None,
 ) -> "Metrics":
-    """The metrics with all accuracies' intervals over clusters.
+    """The metrics with all accuracies by weight, and their intervals over clusters.
 
     Args:
         metrics: Metrics of these answers, whose intervals are over single samples.
         targets: ``(n,)`` class numbers.
         biases: ``(n,)`` bias values, ``UNKNOWN`` where not known.
         answers: ``(n,)`` predicted class numbers.
-        cluster: ``(n,)`` the cluster of each sample, any whole numbers.
+        cluster: ``(n,)`` the cluster of each sample, any whole numbers; None where all samples are
+            independent.
+        weight: ``(n,)`` float, how much each sample counts; None where all count the same.
     """
-    cluster = torch.unique(cluster, return_inverse=True)[1]
+    cluster = None if cluster is None else torch.unique(cluster, return_inverse=True)[1]
     right, cells = answers == targets, metrics.cells
     place = cells.place_of(targets, biases)
     found: dict[str, Any] = {
-        name: clustered_accuracy(right, *stratified(name, cells, place), cluster)
+        name: _limited(_mean(right, *stratified(name, cells, place), cluster, weight))
         for name in ("overall", "aligned", "conflicting", "unbiased", "class_averaged")
         if getattr(metrics, name) is not None
     }
-    of_cells = _means_of_parts(right, place, len(cells.total), cluster)
+    of_cells = _means_of_parts(right, place, len(cells.total), cluster, weight)
     of_groups = [mean for mean, known in zip(of_cells, cells.known, strict=True) if known]
     groups = tuple(
         group._replace(accuracy=_limited(mean))
         for group, mean in zip(metrics.groups, of_groups, strict=True)
     )
-    of_classes = _means_of_parts(right, targets, len(metrics.classes), cluster)
-    worst = metrics.worst_group and metrics.worst_group._replace(accuracy=_lowest(of_groups))
+    of_classes = _means_of_parts(right, targets, len(metrics.classes), cluster, weight)
+    worst = min(groups, key=lambda group: group.accuracy.value, default=None)
+    worst = worst and worst._replace(accuracy=_lowest(of_groups))
     return replace(
         metrics, **found, groups=groups, worst_group=worst,
         per_class=tuple(map(_limited, of_classes)),
-        clusters=int(cluster.max()) + 1, effective_samples=effective_samples(right, cluster),
+        clusters=None if cluster is None else int(cluster.max()) + 1,
+        effective_samples=effective_samples(right, cluster, weight),
     )  # fmt: skip
 
 
@@ -121,55 +162,100 @@ def _lowest(groups: Sequence[_Mean]) -> Estimate:
     return Estimate(worst.value, limits.low, limits.high, worst.n)
 
 
-def _means_of_parts(right: Tensor, part: Tensor, parts: int, cluster: Tensor) -> list[_Mean]:
+def _means_of_parts(
+    right: Tensor, part: Tensor, parts: int, cluster: Tensor | None, weight: Tensor | None
+) -> list[_Mean]:
     """``_mean`` of each part by itself, all of them in one pass over the samples."""
     from scipy.special import stdtrit
 
     sizes = torch.bincount(part, minlength=parts).double()
-    rates = torch.bincount(part, weights=right.double(), minlength=parts) / sizes.clamp(min=1)
-    off = right.double() - rates[part]  # what a sample adds, times the size of its part
-    squares = off.square()
-    alone = torch.bincount(part, weights=squares, minlength=parts)
-    largest = torch.zeros(parts).double().scatter_reduce(0, part, squares, "amax")
-    pairs, pair = torch.unique(part * (int(cluster.max()) + 1) + cluster, return_inverse=True)
-    owner = pairs // (int(cluster.max()) + 1)  # the part of each (part, cluster) pair
-    share = torch.bincount(pair) / sizes[owner]
-    sums = torch.bincount(pair, weights=off)
-    # As in ``inflation``, for parts that are one group each.
-    sums = torch.where(share < 1, sums / (1 - share).clamp(min=1e-9).sqrt(), 0.0)
-    variance = torch.bincount(owner, weights=sums.square(), minlength=parts)
-    clusters = torch.bincount(owner, minlength=parts).double()
-    mean_size = sizes / clusters.clamp(min=1)
-    extra = mean_size * largest / 2
-    effect = (variance + mean_size * extra) / (alone + extra).clamp(min=1e-300)
-    effect = torch.minimum(effect.clamp(min=1.0), 2 * mean_size)
-    effect = torch.where((alone > 0) & (clusters > 1), effect, mean_size)
-    quantile = torch.from_numpy(stdtrit((clusters - 1).clamp(min=1).numpy(), 0.975))
-    effective = sizes / effect.clamp(min=1) * (_Z / quantile) ** 2
+    of_sample = torch.ones(len(part)).double() if weight is None else weight
+    sums, squares = (
+        torch.bincount(part, weights=each, minlength=parts) for each in (of_sample, of_sample**2)
+    )
+    rates = torch.bincount(part, weights=of_sample * right.double(), minlength=parts)
+    rates = (rates / sums.clamp(min=1e-300)).clamp(max=1)  # rounding may exceed it
+    off = of_sample * (right.double() - rates[part])  # what a sample adds, times the part's weight
+    alone = torch.bincount(part, weights=off.square(), minlength=parts)
+    effective = sizes
+    if weight is not None:
+        effective = _by_weight(rates, sums, squares, alone)
+    if cluster is not None:
+        largest = torch.zeros(parts).double().scatter_reduce(0, part, off.square(), "amax")
+        pairs, pair = torch.unique(part * (int(cluster.max()) + 1) + cluster, return_inverse=True)
+        owner = pairs // (int(cluster.max()) + 1)  # the part of each (part, cluster) pair
+        share = torch.bincount(pair, weights=of_sample) / sums[owner]
+        added = torch.bincount(pair, weights=off)
+        # As in ``inflation``, for parts that are one group each.
+        added = torch.where(share < 1, added / (1 - share).clamp(min=1e-9).sqrt(), 0.0)
+        variance = torch.bincount(owner, weights=added.square(), minlength=parts)
+        clusters = torch.bincount(owner, minlength=parts).double()
+        mean_size = sizes / clusters.clamp(min=1)
+        extra = mean_size * largest / 2
+        effect = (variance + mean_size * extra) / (alone + extra).clamp(min=1e-300)
+        effect = torch.minimum(effect.clamp(min=1.0), 2 * mean_size)
+        effect = torch.where((alone > 0) & (clusters > 1), effect, mean_size)
+        quantile = torch.from_numpy(stdtrit((clusters - 1).clamp(min=1).numpy(), 0.975))
+        effective = effective / effect.clamp(min=1) * (_Z / quantile) ** 2
     columns = (rates.tolist(), effective.tolist(), sizes.long().tolist())
     return [_Mean(*row) for row in zip(*columns, strict=True)]
 
 
-def _mean(right: Tensor, part: Tensor, weights: Tensor, cluster: Tensor) -> _Mean:
-    """A weighted mean over parts."""
+def _by_weight(rates: Tensor, sums: Tensor, squares: Tensor, alone: Tensor) -> Tensor:
+    """How many samples of the same weight say as much as those of each part.
+
+    It is the smaller of two numbers. Kish's (1965) does not look at the answers. The other is the
+    number at which a share varies as much as the weighted one does by linearization, which is
+    smaller where heavy samples are answered less certainly.
+
+    Args:
+        rates: The weighted share in each part.
+        sums: The sum of the weights.
+        squares: The sum of their squares.
+        alone: The sum of squares of what samples add, times the square of ``sums``.
+    """
+    kish = sums**2 / squares.clamp(min=1e-300)
+    smooth = (rates * kish + 0.5) / (kish + 1)
+    seen = smooth * (1 - smooth) * sums**2 / alone.clamp(min=1e-300)
+    return torch.where(alone > 0, torch.minimum(kish, seen), kish)
+
+
+def _mean(
+    right: Tensor,
+    part: Tensor,
+    weights: Tensor,
+    cluster: Tensor | None,
+    weight: Tensor | None = None,
+) -> _Mean:
+    """A weighted mean over parts, in which samples may have weights of their own."""
     from scipy.special import stdtrit
 
-    sizes = torch.bincount(part, minlength=len(weights))
-    used = (weights != 0) & (sizes > 0)
+    of_sample = torch.ones(len(part)).double() if weight is None else weight.double()
+    counted = torch.bincount(part, minlength=len(weights))
+    used = (weights != 0) & (counted > 0)
     chosen = used[part]
     if not chosen.any():
         return _Mean(math.nan, 0.0, 0)
-    hits = torch.bincount(part, weights=right.double(), minlength=len(weights))[used]
-    sizes, weights = sizes[used].double(), weights[used].double()
-    rates, smooth = hits / sizes, (hits + 0.5) / (sizes + 1)
+    hits, sums, squares = (
+        torch.bincount(part, weights=each, minlength=len(weights))[used]
+        for each in (of_sample * right.double(), of_sample, of_sample**2)
+    )
+    weights, sizes = weights[used].double(), sums**2 / squares  # sizes: Kish's, or the samples
+    rates = (hits / sums).clamp(max=1)  # rounding may exceed it
+    smooth = (rates * sizes + 0.5) / (sizes + 1)
     value, mean = float(weights @ rates), float(weights @ smooth / weights.sum())
     independent = float((weights**2 * smooth * (1 - smooth) / sizes).sum())
     place = (used.cumsum(0) - 1)[part[chosen]]
-    influence = (weights / sizes)[place] * (right[chosen].double() - rates[place])
-    effective = mean * (1 - mean) / independent / inflation(influence, place, cluster[chosen])
-    clusters = len(torch.unique(cluster[chosen]))
-    quantile = float(stdtrit(max(clusters - 1, 1), 0.975))
-    return _Mean(value, effective * (_Z / quantile) ** 2, int(chosen.sum()))
+    influence = (weights / sums)[place] * of_sample[chosen]
+    influence = influence * (right[chosen].double() - rates[place])
+    if weight is not None:  # as in ``_by_weight``
+        independent = max(independent, float(influence.square().sum()))
+    effective = mean * (1 - mean) / independent
+    if cluster is not None:
+        clusters = len(torch.unique(cluster[chosen]))
+        quantile = float(stdtrit(max(clusters - 1, 1), 0.975))
+        effective *= (_Z / quantile) ** 2 / inflation(influence, place, cluster[chosen])
+    return _Mean(min(value, 1.0), effective, int(chosen.sum()))
 
 
 def inflation(influence: Tensor, part: Tensor, cluster: Tensor) -> float:

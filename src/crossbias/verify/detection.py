@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import percent
 from crossbias.parameters import unknown
+from crossbias.verify.clusters import design_effect
 from crossbias.verify.intervals import Estimate
 from crossbias.verify.positives import (
     auc,
@@ -107,6 +109,7 @@ def detect(
     classes: Sequence[str],
     values: Sequence[str],
     cluster: Tensor | None = None,
+    weight: Tensor | None = None,
 ) -> Detection:
     """How well the positive class is found. Arguments as for ``Metrics.from_answers``."""
     place = place_of(positive.name, classes)
@@ -114,8 +117,8 @@ def detect(
     scores = None if probabilities is None else probabilities[:, place]
 
     def on(rows: Tensor) -> DetectionRates:
-        score, together = (None if part is None else part[rows] for part in (scores, cluster))
-        return _rates(truth[rows], called[rows], score, together, positive.prevalence)
+        further = [None if part is None else part[rows] for part in (scores, cluster, weight)]
+        return _rates(truth[rows], called[rows], *further, prevalence=positive.prevalence)
 
     by_bias = {name: on(biases == number) for number, name in enumerate(values)}
     return Detection(positive, on(torch.ones_like(truth)), by_bias)
@@ -132,28 +135,72 @@ def place_of(name: str, classes: Sequence[str]) -> int:
     return list(classes).index(name)
 
 
+def about_detection(positive: Positive) -> list[str]:
+    """How the answers were made, and for which population PPV and NPV hold."""
+    threshold = positive.threshold
+    called = (
+        f"A sample is called {positive.name} if that is its most probable class."
+        if threshold is None
+        else f"A sample is called {positive.name} from a probability of {threshold.value:.4g} "
+        f"({threshold.origin}); all accuracies above follow it."
+    )
+    population = (
+        f"PPV and NPV hold where {positive.name} is as frequent as in the samples of the row; "
+        f"--prevalence gives another share."
+        if positive.prevalence is None
+        else f"PPV and NPV hold where {percent(positive.prevalence)} are {positive.name}."
+    )
+    return [called, population]
+
+
+class _Called(NamedTuple):
+    """How many samples of one kind are called what they are, and what a sample says."""
+
+    right: float  # not whole where samples have weights
+    n: int
+    effect: float  # so many samples say as much as an independent one
+
+    @classmethod
+    def of(
+        cls, right: Tensor, rows: Tensor, cluster: Tensor | None, weight: Tensor | None
+    ) -> "_Called":
+        """From whether each of the samples at ``rows`` is called right."""
+        if not len(right):
+            return cls(0, 0, 1.0)
+        together = None if cluster is None else cluster[rows]
+        if weight is not None:
+            own = weight[rows]
+            share = min(1.0, float(own @ right.double() / own.sum()))
+            return cls(len(right) * share, len(right), design_effect(right, together, own))
+        effect = cluster_effect(right.double() - right.double().mean(), together)
+        return cls(int(right.sum()), len(right), effect)
+
+
 def _rates(
     truth: Tensor,
     called: Tensor,
     scores: Tensor | None,
     cluster: Tensor | None,
+    weight: Tensor | None,
+    *,
     prevalence: float | None,
 ) -> DetectionRates:
     parts = [(rows, (called == truth)[rows]) for rows in (truth, ~truth)]
-    counts = [number for _, right in parts for number in (int(right.sum()), len(right))]
-    effects = [
-        1.0 if cluster is None or not len(right)
-        else cluster_effect(right.double() - right.double().mean(), cluster[rows])
-        for rows, right in parts
-    ]  # fmt: skip
-    known = predictive_values(*counts, prevalence=prevalence, effects=(effects[0], effects[1]))
+    found, cleared = (_Called.of(right, rows, cluster, weight) for rows, right in parts)
+    if weight is not None and prevalence is None and found.n and cleared.n:
+        prevalence = float(weight[truth].sum() / weight.sum())
+    known = predictive_values(
+        found.right, found.n, cleared.right, cleared.n, prevalence=prevalence,
+        effects=(found.effect, cleared.effect),
+    )  # fmt: skip
     if scores is None:
         return DetectionRates(*known, None, None, None, None)
-    slope = calibration_slope(scores, truth, cluster=cluster)
+    known_about = {"cluster": cluster, "weight": weight}
+    slope = calibration_slope(scores, truth, **known_about)
     return DetectionRates(
         *known,
-        auc=auc(scores, truth, cluster=cluster),
-        brier=brier_score(scores, truth, cluster=cluster),
+        auc=auc(scores, truth, **known_about),
+        brier=brier_score(scores, truth, **known_about),
         slope=slope and slope.slope,
         intercept=slope and slope.intercept,
     )

@@ -60,7 +60,7 @@ def _gap(counts: Tensor, purpose: str, effect: float) -> Estimate:
         # The range is a norm of differences between bias values, as ``within`` requires.
         off = deviations(given, generator, effect=effect)
         distances = np.maximum(distances, _largest_range(off))
-        used += int(given.sum())
+        used += round(float(given.sum()))
     return within(value, distances, used) if used else NO_SAMPLES
 
 

@@ -64,20 +64,20 @@ def as_array(column: Column) -> NDArray[Any]:
     return np.asarray(column) if hasattr(column, "__array__") else np.array(column, dtype=object)
 
 
-def checked_probabilities(matrix: NDArray[Any]) -> NDArray[np.float64]:
-    """A matrix whose rows are probabilities of the classes."""
+def checked_probabilities(matrix: NDArray[Any], what: str = "prediction") -> NDArray[np.float64]:
+    """A matrix whose rows are probabilities of the classes; ``what`` is its name in messages."""
     try:
         matrix = matrix.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise CrossbiasError(
-            f"prediction is a matrix, but not of numbers ({error}); pass probabilities"
+            f"{what} is a matrix, but not of numbers ({error}); pass probabilities"
         ) from error
     sums = matrix.sum(1)
     wrong = ~((matrix >= 0) & (matrix <= 1)).all(1) | (abs(sums - 1) > _TOLERANCE)  # NaN is wrong
     if wrong.any():
         row = int(wrong.argmax())
         raise CrossbiasError(
-            f"prediction has {listed(f'{p:.4g}' for p in matrix[row])} at index {row}, with the "
+            f"{what} has {listed(f'{p:.4g}' for p in matrix[row])} at index {row}, with the "
             f"sum {sums[row]:.4g}; pass probabilities from 0 to 1 that sum to 1, such as the "
             f"softmax of a network's logits"
         )

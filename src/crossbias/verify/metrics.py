@@ -24,7 +24,7 @@ MOST_RATES: Final = 200_000
 """Gaps are left out where there are more rates than this: the largest of them would be noise."""
 
 MOST_VALUES: Final = 500
-"""Calibration and detection by bias are left out where there are more values than this."""
+"""Gaps, calibration and detection by bias are left out where there are more values than this."""
 
 _NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
 _RELIABILITY: Final = ("calibration", "demographic_parity", "equalized_odds")
@@ -61,8 +61,8 @@ class Metrics:
             ``biases``; empty without probabilities or with too many values.
         clusters: Number of clusters, such as patients, over which the accuracies' intervals are;
             None where samples are independent.
-        effective_samples: How many independent samples would say as much about the accuracy over
-            all samples as the clusters do.
+        effective_samples: How many independent samples of the same weight would say as much about
+            the accuracy over all samples as the clusters or the weighted samples do.
         detection: How well the positive class is found; None where no class is named as positive.
         attributes: For each attribute of the data that is not the bias, the metrics with respect
             to it, which have no further attributes.
@@ -105,6 +105,7 @@ class Metrics:
         classes: Sequence[str],
         values: Sequence[str],
         cluster: Tensor | None = None,
+        weight: Tensor | None = None,
         positive: Positive | None = None,
     ) -> "Metrics":
         """Everything that can be said about answers to samples, on the CPU.
@@ -121,33 +122,39 @@ class Metrics:
             values: Names of the bias values; none where there is no bias attribute.
             cluster: ``(n,)`` which samples belong together, as those of a patient do; None where
                 all are independent.
+            weight: ``(n,)`` float, how much each sample counts; None where all count the same.
             positive: The class to be found, for sensitivity, specificity and what goes with them.
         """
         sizes = {"num_classes": len(classes), "num_biases": len(values)}
         cells = Cells.from_answers(
             targets, biases, answers, alignment=alignment, classes=classes, values=values
         )
-        effect = 1.0 if cluster is None else design_effect(answers == targets, cluster)
+        alike = cluster is None and weight is None
+        weight = None if weight is None else weight.double() / weight.double().mean()
+        effect = 1.0 if alike else design_effect(answers == targets, cluster, weight)
         found: dict[str, Any] = {}
-        if cells.labeled and len(classes) ** 2 * len(values) <= MOST_RATES:
-            counts = count(targets, biases, answers, **sizes)
+        few = len(values) <= MOST_VALUES and len(classes) ** 2 * len(values) <= MOST_RATES
+        if cells.labeled and few:
+            counts = count(targets, biases, answers, **sizes, weight=weight)
             found["demographic_parity"] = demographic_parity_gap(counts, effect=effect)
             found["equalized_odds"] = equalized_odds_gap(counts, effect=effect)
         if probabilities is not None:
-            found["calibration"] = calibration_error(probabilities, targets, effect=effect)
+            found["calibration"] = calibration_error(
+                probabilities, targets, effect=effect, weight=weight
+            )
             if cells.labeled and len(values) <= MOST_VALUES:
                 found["bias_calibration"] = calibration_by_bias(
-                    probabilities, targets, biases, len(values), effect=effect
+                    probabilities, targets, biases, len(values), effect=effect, weight=weight
                 )
         if positive is not None:
             found["detection"] = detect(
                 targets, biases, answers, probabilities, positive=positive, classes=classes,
-                values=values if len(values) <= MOST_VALUES else (), cluster=cluster,
+                values=values if len(values) <= MOST_VALUES else (), cluster=cluster, weight=weight,
             )  # fmt: skip
         metrics = replace(cls.from_cells(cells, alignment), **found)
-        if cluster is None:
+        if alike:
             return metrics
-        return with_clusters(metrics, targets, biases, answers, cluster)
+        return with_clusters(metrics, targets, biases, answers, cluster, weight)
 
     @classmethod
     def from_counts(
@@ -242,7 +249,7 @@ class Metrics:
 
     @property
     def design_effect(self) -> float:
-        """How many samples say as much as an independent one; 1 without clusters."""
+        """How many samples say as much as an independent one; 1 without clusters and weights."""
         if self.effective_samples is None:
             return 1.0
         return max(1.0, self.overall.n / self.effective_samples)

@@ -36,7 +36,13 @@ class Slope(NamedTuple):
     slope: Estimate
 
 
-def auc(scores: Tensor, positive: Tensor, *, cluster: Tensor | None = None) -> Estimate:
+def auc(
+    scores: Tensor,
+    positive: Tensor,
+    *,
+    cluster: Tensor | None = None,
+    weight: Tensor | None = None,
+) -> Estimate:
     """The probability that a positive sample has a higher score than a negative one.
 
     Ties count half. The interval is that of DeLong, DeLong and Clarke-Pearson (1988) on the scale
@@ -47,6 +53,7 @@ def auc(scores: Tensor, positive: Tensor, *, cluster: Tensor | None = None) -> E
         positive: ``(n,)`` bool.
         cluster: ``(n,)`` int64, which samples belong together, as those of a patient do
             (Obuchowski 1997); None where all are independent.
+        weight: ``(n,)`` float, how much each sample counts; None where all count the same.
 
     Returns:
         The area under the ROC curve; ``NO_SAMPLES`` if one of the classes is missing.
@@ -58,18 +65,21 @@ def auc(scores: Tensor, positive: Tensor, *, cluster: Tensor | None = None) -> E
     high, low = scores[positive].double(), scores[~positive].double()
     if not len(high) or not len(low):
         return NO_SAMPLES
+    of_high, of_low = (_weights(weight, rows) for rows in (positive, ~positive))
     # The share of negatives below each positive, and of positives above each negative.
-    above, below = _shares_below(high, low), 1 - _shares_below(low, high)
-    value = float(above.mean())
-    pairs = len(high) * len(low)
+    above, below = _shares_below(high, low, of_low), 1 - _shares_below(low, high, of_high)
+    value = float(of_high @ above / of_high.sum())
+    sizes = [float(each.sum() ** 2 / each.square().sum()) for each in (of_high, of_low)]  # Kish's
+    pairs = sizes[0] * sizes[1]
     smooth = (value * pairs + 0.5) / (pairs + 1)
     floor = smooth * (1 - smooth)  # of one pair: an order without a mistake is not certain
-    variance = (_variance(above) + floor / len(high)) / len(high) + (
-        _variance(below) + floor / len(low)
-    ) / len(low)
     influence = torch.empty(len(scores), dtype=torch.float64)
-    influence[positive] = (above - value) / len(high)
-    influence[~positive] = (below - value) / len(low)
+    influence[positive] = of_high * (above - value) / of_high.sum()
+    influence[~positive] = of_low * (below - value) / of_low.sum()
+    variance = sum(
+        _unbiased(size) * float(influence[rows].square().sum()) + floor / size**2
+        for rows, size in zip((positive, ~positive), sizes, strict=True)
+    )
     variance *= cluster_effect(influence, cluster)
     half = _Z * math.sqrt(variance) / (smooth * (1 - smooth))
     center = math.log(smooth / (1 - smooth))
@@ -78,9 +88,9 @@ def auc(scores: Tensor, positive: Tensor, *, cluster: Tensor | None = None) -> E
 
 
 def predictive_values(
-    found: int,
+    found: float,
     positives: int,
-    cleared: int,
+    cleared: float,
     negatives: int,
     *,
     prevalence: float | None = None,
@@ -92,7 +102,7 @@ def predictive_values(
     the exact limits of each (MOVER; Zou and Donner 2008). The prevalence is taken as known.
 
     Args:
-        found: Number of positive samples that are called positive.
+        found: Number of positive samples that are called positive; need not be whole.
         positives: Number of positive samples.
         cleared: Number of negative samples that are called negative.
         negatives: Number of negative samples.
@@ -119,7 +129,11 @@ def predictive_values(
 
 
 def brier_score(
-    probabilities: Tensor, positive: Tensor, *, cluster: Tensor | None = None
+    probabilities: Tensor,
+    positive: Tensor,
+    *,
+    cluster: Tensor | None = None,
+    weight: Tensor | None = None,
 ) -> Estimate:
     """The mean squared difference of the probability and what happened: 0 is best, .25 a coin.
 
@@ -129,21 +143,29 @@ def brier_score(
         probabilities: ``(n,)`` of the positive class.
         positive: ``(n,)`` bool.
         cluster: As for ``auc``.
+        weight: As for ``auc``.
     """
     from scipy.special import stdtrit
 
     errors = (probabilities.double() - positive.double()).square()
     if len(errors) < 2:
         return NO_SAMPLES
-    value = float(errors.mean())
-    quantile = float(stdtrit(len(errors) - 1, 0.975))
-    effect = cluster_effect(errors - value, cluster)
-    half = quantile * math.sqrt(effect * _variance(errors) / len(errors))
+    weights = _weights(weight, torch.ones_like(positive, dtype=torch.bool))
+    weights = weights / weights.sum()
+    value, size = float(weights @ errors), 1 / float(weights.square().sum())
+    influence = weights * (errors - value)
+    variance = _unbiased(size) * float(influence.square().sum())
+    quantile = float(stdtrit(max(size - 1, 1), 0.975))
+    half = quantile * math.sqrt(cluster_effect(influence, cluster) * variance)
     return Estimate(value, max(0.0, value - half), min(1.0, value + half), len(errors))
 
 
 def calibration_slope(
-    probabilities: Tensor, positive: Tensor, *, cluster: Tensor | None = None
+    probabilities: Tensor,
+    positive: Tensor,
+    *,
+    cluster: Tensor | None = None,
+    weight: Tensor | None = None,
 ) -> Slope | None:
     """Cox's logistic recalibration (1958), by maximum likelihood, with Wald's intervals.
 
@@ -151,28 +173,33 @@ def calibration_slope(
         probabilities: ``(n,)`` of the positive class, cut at a millionth and at 1 minus that.
         positive: ``(n,)`` bool.
         cluster: As for ``auc``.
+        weight: As for ``auc``.
 
     Returns:
         Intercept and slope; None where they do not exist: a class is missing, all probabilities
         are equal, or they separate the classes.
     """
     stated = probabilities.double().clamp(1e-6, 1 - 1e-6).logit()
-    outcome = positive.double()
+    outcome, each = positive.double(), _weights(weight, torch.ones_like(positive)).double()
     if not (positive.any() and (~positive).any()) or _separated(stated, positive):
         return None
     design = torch.stack([torch.ones_like(stated), stated], 1)  # (n, 2)
+    each = each / each.mean()
     weights = torch.tensor([0.0, 1.0], dtype=torch.float64)
     for _ in range(50):  # Newton's method, whose function is concave
         expected = (design @ weights).sigmoid()
-        information = design.T @ (design * (expected * (1 - expected))[:, None])
-        step = torch.linalg.solve(information, design.T @ (outcome - expected))
+        information = design.T @ (design * (each * expected * (1 - expected))[:, None])
+        step = torch.linalg.solve(information, design.T @ (each * (outcome - expected)))
         weights = weights + step / max(1.0, float(step.norm()) / 2)  # no step across the world
         if step.norm() < 1e-10:
             break
     inverse = torch.linalg.inv(information)
-    influence = (design * (outcome - expected)[:, None]) @ inverse  # (n, 2)
+    influence = (design * (each * (outcome - expected))[:, None]) @ inverse  # (n, 2)
+    variance = inverse.diagonal()
+    if weight is not None:  # which the information does not know about
+        variance = torch.maximum(variance, influence.square().sum(0))
     intercept, slope = (
-        _wald(float(weights[part]), float(inverse[part, part]), influence[:, part], cluster)
+        _wald(float(weights[part]), float(variance[part]), influence[:, part], cluster)
         for part in (0, 1)
     )
     return Slope(intercept, slope)
@@ -215,27 +242,36 @@ def _wald(value: float, variance: float, influence: Tensor, cluster: Tensor | No
     return Estimate(value, value - half, value + half, len(influence))
 
 
-def _rate(correct: int, total: int, effect: float) -> Estimate:
+def _rate(correct: float, total: int, effect: float) -> Estimate:
     """A share with Wilson's interval, at the number of independent samples."""
     if not total:
         return NO_SAMPLES
     return Estimate(correct / total, *wilson_limits(correct / total, total / effect), total)
 
 
-def _exact(correct: int, total: int, effect: float) -> Estimate:
+def _exact(correct: float, total: int, effect: float) -> Estimate:
     """A share with exact limits, at the number of independent samples."""
     return lowest_of([correct / effect], [total / effect])._replace(n=total)
 
 
-def _shares_below(of: Tensor, others: Tensor) -> Tensor:
-    """The share of the others below each value, ties half."""
-    ordered = others.sort().values
+def _shares_below(of: Tensor, others: Tensor, weights: Tensor) -> Tensor:
+    """The share of the others, by weight, below each value; ties count half."""
+    ordered, order = others.sort()
+    below = torch.cat([weights.new_zeros(1), weights[order].cumsum(0)])
     left, right = (torch.searchsorted(ordered, of, right=side) for side in (False, True))
-    return (left + right).double() / (2 * len(others))
+    return (below[left] + below[right]) / (2 * below[-1])
 
 
-def _variance(values: Tensor) -> float:
-    return float(values.var()) if len(values) > 1 else 0.0
+def _weights(weight: Tensor | None, rows: Tensor) -> Tensor:
+    """The weights of some samples; 1 where there are none."""
+    if weight is None:
+        return torch.ones(int(rows.bool().sum()), dtype=torch.float64)
+    return weight[rows.bool()].double()
+
+
+def _unbiased(size: float) -> float:
+    """The factor by which a variance from so many samples is too small."""
+    return size / (size - 1) if size > 1 + 1e-9 else 0.0
 
 
 def _trust(right: Estimate, wrong: Estimate, odds: float) -> Estimate:

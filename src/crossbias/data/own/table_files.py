@@ -34,7 +34,7 @@ def read_table(path: Path) -> LabelTable:
 
 def _text(path: Path, suffix: str) -> LabelTable:
     content, usual = _decoded(path), "\t" if suffix == ".tsv" else ","
-    separator = _separator(content, usual)
+    separator = separator_of(content, usual)
     rows = _rows(io.StringIO(content, newline=""), separator)
     _, header = next(rows, (0, []))
     twice = [name for name, count in Counter(header).items() if count > 1 and name]
@@ -70,7 +70,7 @@ def _decoded(path: Path) -> str:
         ) from None
 
 
-def _separator(content: str, usual: str) -> str:
+def separator_of(content: str, usual: str) -> str:
     """The separator that gives the header the most columns; the usual one unless others do."""
     header = next((line for line in io.StringIO(content) if line.strip()), "")
     columns = {

@@ -1,0 +1,71 @@
+"""A verification in sentences: what was found, and how the answers were read."""
+
+from collections.abc import Sequence
+
+from crossbias.answers.gates import GateResult
+from crossbias.answers.model_findings import ModelFindings
+from crossbias.answers.samples import BETWEEN
+from crossbias.answers.verification import Verification
+from crossbias.formatting import count, percent, percent_range
+from crossbias.verify import about_detection
+
+
+def summary_of(found: Verification, gates: Sequence[GateResult]) -> list[str]:
+    """The page's first paragraphs."""
+    lines = [_of_model(model) for model in found.models.values()]
+    failed = sum(not gate.passed for gate in gates)
+    if gates:
+        passed = "All gates passed." if not failed else f"{failed} of {len(gates)} gates failed."
+        lines.append(passed)
+    return lines
+
+
+def about_models(found: Verification) -> list[str]:
+    """What to know before reading the numbers, and how the answers were read."""
+    metrics = found.first.metrics
+    lines = [f"{note}." for note in [metrics.cluster_note] if note]
+    positives = {
+        model.name: model.metrics.detection.positive
+        for model in found.models.values()
+        if model.metrics.detection
+    }
+    if len(set(positives.values())) == 1:
+        lines += about_detection(next(iter(positives.values())))
+    else:  # each model has a threshold of its own
+        for name, positive in positives.items():
+            lines.append(f"{name}: {about_detection(positive)[0]}")
+    return [*lines, *found.notes]
+
+
+def _of_model(model: ModelFindings) -> str:
+    overall = model.numbers["accuracy"]
+    said = (
+        f"{model.name} is right on {percent(overall.value)} of {count(overall.n)} samples "
+        f"({percent_range(overall.low, overall.high)})."
+    )
+    gaps = {
+        each.name: each.gaps["accuracy"]
+        for each in model.attributes.values()
+        if "accuracy" in each.gaps
+    }
+    if gaps:
+        name, gap = max(gaps.items(), key=lambda each: each[1].low)
+        sure = (
+            f"at least {100 * gap.low:.1f} points of it are no chance"
+            if gap.low > 0
+            else "which may be chance"
+        )
+        points = f"{100 * gap.value:.1f} points"
+        said += f" Between values of {name} the accuracy differs by {points}; {sure}."
+    if model.scan.flagged:
+        first = model.scan.flagged[0]
+        several = len(model.scan.flagged)
+        said += (
+            f" It fails {several} {'groups' if several > 1 else 'group'} of "
+            f"{count(model.scan.tested)} that were tested; the clearest is {first.target} with "
+            f"{BETWEEN.join(first.attribute)} {first.value}: {percent(first.accuracy.value)}, and "
+            f"{percent(first.others)} on the other samples of {first.target}."
+        )
+    elif model.scan.tested:
+        said += f" None of {count(model.scan.tested)} groups that were tested stands out."
+    return said
