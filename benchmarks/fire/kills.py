@@ -62,10 +62,10 @@ def on_request(arena: Arena) -> Iterator[str | None]:
     outcome = command.wait()
     if outcome.code == _STOPPED and outcome.refused and f"--out {path}" in outcome.err:
         problem = None
-    elif (path / "config.json").exists() and outcome.code:
-        problem = str(outcome)
-    else:  # the run had ended, or nothing was begun
+    elif (path / "done").exists() or not (path / "config.json").exists():
         problem = None if outcome.code in (0, _STOPPED, -number) else str(outcome)
+    else:
+        problem = str(outcome)
     problem = problem or completed(arena, method, path)
     yield problem and f"{method}, {number.name}: {problem}"
     shutil.rmtree(path, ignore_errors=True)

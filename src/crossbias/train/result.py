@@ -135,15 +135,18 @@ class Result:
         save_labels(self.writing.labels, labels)
 
     @contextmanager
-    def stoppable(self) -> Iterator[None]:
-        """Inside this, a stop ends the judging of a trained network, and says how to continue."""
+    def stoppable(self, noted: str | None = None) -> Iterator[None]:
+        """Inside this, a stop ends the judging of a trained network, and says how to continue.
+
+        ``noted`` names a signal that asked for it before.
+        """
         folder, threads = self.writing, same_threads(self.config["environment"])
         if folder is None:
-            stop = stops_at_once("nothing is saved, since the run has no folder")
+            stop = stops_at_once("nothing is saved, since the run has no folder", noted)
             with self.trackers.ended_on_error(), stop, threads:
                 yield
             return
         remedy = f"the training is saved; continue with: {folder.resume_command()}"
-        stop = stops_at_once(remedy)
+        stop = stops_at_once(remedy, noted)
         with folder.released_on_error(), self.trackers.ended_on_error(), stop, threads:
             yield
