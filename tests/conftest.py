@@ -8,8 +8,9 @@ import functools
 import importlib.metadata
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -53,6 +54,31 @@ def network() -> "Network":
     from crossbias.testing import tiny_network
 
     return tiny_network()
+
+
+@pytest.fixture
+def onnx_file(tmp_path: Path) -> Callable[..., Path]:
+    """Write a small ONNX file into a new folder; arguments as for ``write_onnx``."""
+
+    def write(
+        shape: Sequence[object] = ("batch", 3, 4, 4),
+        *,
+        kind: str = "FLOAT",
+        softmax: bool = False,
+        features: bool = False,
+        channels_last: bool = False,
+        name: str = "model.onnx",
+        metadata: dict[str, str] | None = None,
+    ) -> Path:
+        from .onnx_files import write_onnx
+
+        write_onnx(
+            tmp_path / name, shape, kind=kind, softmax=softmax, features=features,
+            channels_last=channels_last, metadata=metadata or {},
+        )  # fmt: skip
+        return tmp_path / name
+
+    return write
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from tests.onnx_files import WEIGHTS, answers
 
 import crossbias
 from crossbias import BiasedDataset, CrossbiasError
-
-from .conftest import WEIGHTS, answers
 
 SAMPLES = 7
 

@@ -17,12 +17,22 @@ Table = str | Path | Mapping[str, Any] | Any
 
 
 class AnswerTable:
-    """Named columns of one file or data frame."""
+    """Named columns of one file or data frame.
 
-    def __init__(self, name: str, columns: Mapping[str, Cells], rows: int) -> None:
+    Args:
+        name: What messages call it.
+        columns: The columns by name.
+        rows: How long they are.
+        model: The one model whose answers it holds, where that is known.
+    """
+
+    def __init__(
+        self, name: str, columns: Mapping[str, Cells], rows: int, model: str | None = None
+    ) -> None:
         self.name = name
         self.columns = columns
         self.rows = rows
+        self.model = model
         if not rows:
             raise CrossbiasError(f"{name} has no rows; write one for each sample")
 
@@ -44,6 +54,8 @@ def answer_table(table: Table) -> AnswerTable:
     """
     if isinstance(table, str | Path):
         return _from_file(Path(table))
+    if isinstance(table, AnswerTable):
+        return table
     # A data frame has columns and gives each by its name, as a mapping does.
     names = [str(name) for name in getattr(table, "columns", table)]
     columns = {str(name): table[name] for name in getattr(table, "columns", table)}

@@ -184,6 +184,8 @@ def _model_name(
     table: AnswerTable, entry: str, tables: Sequence[AnswerTable], named: NamedColumns
 ) -> str:
     """The column for models in one table, the file for models in several, or both."""
+    if table.model is not None:
+        return table.model
     if len(tables) == 1:
         return entry
     return table.name if len(named.prediction) == 1 else f"{table.name}: {entry}"

@@ -21,7 +21,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.networks.outside import OutsideModel, as_module, with_features
 from crossbias.progress import Progress
 from crossbias.seeds import generator_for
-from crossbias.train.evaluation import prepared
+from crossbias.train.evaluation import predict, prepared
 from crossbias.train.normalization import Normalize
 
 PERMUTATIONS: Final = 999  # shuffles behind each p-value
@@ -71,6 +71,10 @@ def audit(
     rows = _drawn(len(data), limit, seed)
     some = _subset(data, rows)
     some_files = None if files is None else [Path(files[row]) for row in rows.tolist()]
+    tried = None
+    if network is not None:
+        shown = some if judged is None else _subset(judged, _drawn(len(judged), limit, seed))
+        tried = _tried(network, shown, normalize)
     attributes, cues = evidence_of(
         data, some, files=some_files, permutations=permutations, seed=seed, progress=progress
     )
@@ -84,13 +88,9 @@ def audit(
             some, files=some_files, seed=seed, device=device, progress=progress
         )
     model = None
-    if network is not None:
+    if tried is not None:
         progress.note(f"auditing the model {network_name}")
-        looked_at = some if judged is None else _subset(judged, _drawn(len(judged), limit, seed))
-        network = with_features(as_module(network), looked_at.inputs.shape[1:])
-        if normalize is not None or isinstance(network, OutsideModel):
-            looked_at = prepared(network, looked_at, normalize)
-        model = audit_model(network, looked_at, name=network_name, seed=seed)
+        model = audit_model(*tried, name=network_name, seed=seed)
     not_tested = [
         *untested_data(data, audited=len(some), with_files=files is not None),
         *untested_findings(attributes, cues, model),
@@ -108,6 +108,21 @@ def audit(
         verdict=verdict_of(attributes, cues, model, not_tested, alike),
         pictures=() if suspects is None else suspect_pictures(some, suspects),
     )  # fmt: skip
+
+
+def _tried(
+    network: nn.Module | Callable[[Tensor], Any], data: BiasedDataset, normalize: Normalize | None
+) -> tuple[nn.Module, BiasedDataset]:
+    """A model that gives features if it can, and the data as it takes it.
+
+    A model of somebody else answers two samples now: what it does not take is found before the
+    long work.
+    """
+    found = with_features(as_module(network), data.inputs.shape[1:])
+    if normalize is not None or isinstance(found, OutsideModel):
+        data = prepared(found, data, normalize)
+        predict(found, data.subset(torch.arange(min(2, len(data)))))
+    return found, data
 
 
 def _check(data: BiasedDataset, files: Sequence[Path | str] | None) -> None:

@@ -6,15 +6,24 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 from rich.table import Table
+from torch import nn
 
 from crossbias.audit import audit as examine
 from crossbias.audit.findings import Audit, check_folder
 from crossbias.audit.suspects import Candidate
 from crossbias.cli import options
 from crossbias.cli.printing import make_table, print_table, say
+from crossbias.cli.verifying_models import (
+    NormalizeText,
+    Outputs,
+    named_model,
+    written_normalization,
+)
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
 from crossbias.formatting import DASH, first_few, percent
+from crossbias.models.data_for_models import sizes_for
+from crossbias.networks.outside import OutsideModel
 from crossbias.progress import shown_progress
 
 _SUSPECTS = 5  # largest number printed for each class; audit.html has more
@@ -26,6 +35,24 @@ def audit(
         Path | None,
         typer.Option(help="Folder of a finished run: audit its model together with its data."),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="ONNX file, or code that gives a model, my_package:load_model: audit it together "
+            "with --data.",
+        ),
+    ] = None,
+    normalize: NormalizeText = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME,...",
+            help="Classes of --model, in the order of its outputs.",
+            show_default="those that it names, or those of the data",
+        ),
+    ] = None,
+    outputs: Outputs = None,
     labels: options.Labels = None,
     target: options.Target = None,
     bias: options.Bias = None,
@@ -52,17 +79,27 @@ def audit(
 ) -> None:
     """Test whether a shortcut alone would solve the task.
 
-    With --run, also test whether a trained model follows one. Prints the findings and a verdict,
-    and writes audit.html, audit.json and pictures to --out.
+    With --run or --model, also test whether a trained model follows one. Prints the findings and a
+    verdict, and writes audit.html, audit.json and pictures to --out.
     """
     if run is not None and (data is not None or config is not None):
         raise CrossbiasError("--run already names the data; leave out --data and --config")
+    if run is not None and model is not None:
+        raise CrossbiasError("--run and --model both name a model; leave one of them out")
     start = Experiment.from_toml(config, trust=trust) if config else Experiment()
+    experiment: Experiment
+    network: nn.Module | None
     experiment, network = (start, None) if run is None else load_trained(run, trust=trust)
+    if model is not None:
+        order = None if classes is None else [each.strip() for each in classes.split(",")]
+        network = named_model(model, order, outputs)
     chosen = options.given(
         name=data, labels=labels, target=target, bias=bias, cluster=cluster, root=root
     )
-    experiment = experiment.updated(data=chosen | options.data_settings(set_))
+    chosen |= options.data_settings(set_)
+    if isinstance(network, OutsideModel):
+        chosen = sizes_for(network, chosen.get("name") or experiment.data.get("name")) | chosen
+    experiment = experiment.updated(data=chosen)
     source = experiment.source
     folder = out or Path("audits") / (run.name if run else options.folder_name(source.name))
     check_folder(folder)
@@ -72,7 +109,8 @@ def audit(
         experiment.split(split, progress),
         files=experiment.files(split),
         network=network,
-        network_name=str(run),
+        network_name=str(run or model),
+        normalize=written_normalization(normalize),
         judged=None if network is None else experiment.split(judged),
         permutations=permutations,
         seed=seed,

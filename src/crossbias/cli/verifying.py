@@ -1,17 +1,22 @@
 """``crossbias verify``: judge the answers of any model, or plan a test set with ``--plan``."""
 
+from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from crossbias.answers import Verification, verify_table
 from crossbias.cli import options
 from crossbias.cli.answers_printing import print_gates, print_verification
 from crossbias.cli.printing import say
 from crossbias.cli.sample_size import print_plan
+from crossbias.cli.verifying_models import Models, NormalizeText, Outputs, verified_models
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
+from crossbias.progress import shown_progress
 from crossbias.runs.files import write_atomically, write_json
 
 GATE_FAILED = 3  # the exit code where a gate fails
@@ -28,6 +33,7 @@ def verify(
             "models, whose rows are matched by --id.",
         ),
     ] = None,
+    model: Models = None,
     target: options.Target = None,
     prediction: Annotated[
         list[str] | None,
@@ -138,6 +144,8 @@ def verify(
     labels: options.Labels = None,
     set_: options.DataSettings = None,
     root: options.Root = None,
+    normalize: NormalizeText = None,
+    outputs: Outputs = None,
     gain: Annotated[
         float,
         typer.Option(help="For --plan: difference of two accuracies to be seen; .05 is 5 points."),
@@ -160,6 +168,8 @@ def verify(
     --positive, sensitivity, specificity and AUC, over all samples and for each value of --bias.
     Groups on which the model fails are flagged. Gates (--require) decide the exit code.
 
+    With --model, a model is run over the images of --data first.
+
     With --plan, prints how wide intervals will be for --counts or the labels of --data, and how
     many samples and seeds it takes to see a gain. No image is read.
     """
@@ -173,35 +183,56 @@ def verify(
             differing=differing, deviation=deviation,
         )  # fmt: skip
         return
-    if not tables or target is None or not prediction:
+    judging: dict[str, Any] = {
+        "bias": bias or [], "intersections": intersections, "aligned": _aligned(aligned),
+        "classes": None if classes is None else [each.strip() for each in classes.split(",")],
+        "weight": weight, "split": split, "validation": validation, "positive": positive,
+        "prevalence": prevalence, "threshold": threshold,
+    }  # fmt: skip
+    columns: dict[str, Any] = {
+        "prediction": prediction, "training": training, "id": id, "split_column": split_column,
+    }  # fmt: skip
+    if model:
+        _refuse_beside_models({**columns, "TABLE": tables, "weight": weight})
+        named = options.given(name=data, labels=labels, target=target, cluster=cluster, root=root)
+        verified = partial(
+            verified_models, model, named | options.data_settings(set_), judging,
+            normalize=normalize, outputs=outputs, progress=shown_progress(),
+        )  # fmt: skip
+    elif not tables or target is None or not prediction:
         raise CrossbiasError(
             "name a table of answers and its columns: crossbias verify predictions.csv --target y "
-            "--prediction p --bias hospital; crossbias verify --plan plans a test set"
+            "--prediction p --bias hospital; or a model and images: --model model.onnx --data "
+            "folder:PATH; crossbias verify --plan plans a test set"
         )
-    _verify_tables(
-        tables,
-        {
-            "target": target, "prediction": prediction, "bias": bias or [],
-            "intersections": intersections, "aligned": _aligned(aligned), "training": training,
-            "classes": None if classes is None else [each.strip() for each in classes.split(",")],
-            "id": id, "cluster": cluster, "weight": weight, "split_column": split_column,
-            "split": split, "validation": validation, "positive": positive,
-            "prevalence": prevalence, "threshold": threshold,
-        },
-        require=require or [], judge_by=judge_by, junit=junit, outputs=output or [],
-    )  # fmt: skip
+    else:
+        verified = partial(
+            verify_table, tables, target=target, cluster=cluster, **columns, **judging
+        )
+    _print_verified(
+        verified, require=require or [], judge_by=judge_by, junit=junit, outputs=output or []
+    )
 
 
-def _verify_tables(
-    tables: list[Path],
-    chosen: dict[str, Any],
+def _refuse_beside_models(given: dict[str, Any]) -> None:
+    """Refuse options of tables where models are run."""
+    for name, value in given.items():
+        if value:
+            option = name if name.isupper() else f"--{name.replace('_', '-')}"
+            raise CrossbiasError(
+                f"{option} is about tables of answers; with --model, name the images by --data and "
+                f"their columns by --labels, --target and --bias"
+            )
+
+
+def _print_verified(
+    verified: Callable[[], Verification],
     *,
     require: list[str],
     judge_by: JudgedBy,
     junit: Path | None,
     outputs: list[Path],
 ) -> None:
-    from crossbias.answers import verify_table
     from crossbias.answers.answers_page import render_page
     from crossbias.answers.gates import judge_gates, read_gate
     from crossbias.answers.junit import junit_xml
@@ -215,7 +246,7 @@ def _verify_tables(
             raise CrossbiasError(
                 f"--output writes a page (.html) or all numbers (.json), got {path}"
             )
-    found = verify_table(tables, **chosen)
+    found = verified()
     by: Any = judge_by.value  # a member's value is just a str
     results = judge_gates(found, gates, by=by)
     print_verification(found)
