@@ -13,6 +13,7 @@ from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.methods import ERM, PGD
 from crossbias.runs import RunFolder, read_run
 from crossbias.runs.config_file import read_config, write_config
+from crossbias.runs.health import Symptom, save_health
 from crossbias.testing import tiny_data, tiny_network
 from crossbias.train.run import Run
 
@@ -194,6 +195,14 @@ def test_the_log_of_another_run_is_not_resumed(tmp_path, monkeypatch):
     )
     shutil.copy(other / "log.jsonl", folder / "log.jsonl")
     with pytest.raises(CrossbiasError, match=r"not the configuration with which .*log\.jsonl was"):
+        fitted(folder, resume=True)
+
+
+def test_the_health_of_another_run_is_not_resumed(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    stopped(folder, monkeypatch, after=7)
+    save_health(folder / "health.json", [Symptom("other", "Another run.", "None.")], "another")
+    with pytest.raises(CrossbiasError, match=r"health\.json is damaged or of another run"):
         fitted(folder, resume=True)
 
 

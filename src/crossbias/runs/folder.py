@@ -29,7 +29,6 @@ from crossbias.runs.files import (
 from crossbias.runs.writer import LOCK_FILES, Writer
 
 _LEFT = f".{'[0-9a-f]' * 16}.tmp"  # what write_atomically leaves if the process is killed
-_SHORT = 16  # digits of the identity in every line of the log
 
 
 class RunFolder:
@@ -91,6 +90,11 @@ class RunFolder:
                 folder._check_unfinished()  # another process may have finished it
         return folder
 
+    @property
+    def mark(self) -> str:
+        """The start of the identity: it tells whose an entry of the log or of the health is."""
+        return self.identity[:16]
+
     def acquire(self) -> None:
         """Become the only writer, and delete the temporary files of writers that were killed.
 
@@ -130,7 +134,7 @@ class RunFolder:
         self.check_writer()
         try:
             with self.log.open("a", encoding="utf-8") as file:
-                file.write(as_line({"run": self.identity[:_SHORT], **record}))
+                file.write(as_line({"run": self.mark, **record}))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -152,7 +156,7 @@ class RunFolder:
         self.check_writer()
         text = self.log.read_text(encoding="utf-8", errors="replace")
         found = [record for line in text.split("\n") if (record := as_record(line)) is not None]
-        if any(record.get("run") != self.identity[:_SHORT] for record in found):
+        if any(record.get("run") != self.mark for record in found):
             raise self.changed(f"{self.log} was written")
         kept = [each for each in found if each["stage"] != stage or each["epoch"] <= epochs]
         lines = "".join(map(as_line, kept))
