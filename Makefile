@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 2
-TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+# Compiled files are kept even where that is switched off: a test run compiles every module.
+TESTS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-slow test-portable lint bench fire clean
+.PHONY: demo test test-slow test-cluster test-portable lint bench fire clean
 
 demo: .venv/installed
 	$(BIN)/crossbias demo --out runs/demo
@@ -14,6 +15,10 @@ test: .venv/installed
 
 test-slow: .venv/installed
 	$(TESTS) -m slow
+
+# Sweeps on a real Ray cluster and a real Slurm; the Slurm needs root, slurm-wlm and munge.
+test-cluster: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster -rs tests/sweep
 
 # Tests whose answers a processor could change, on three instruction sets with one and two threads.
 PORTABLE := tests/functional tests/verify tests/networks/test_grad_cam.py tests/train/test_training.py \

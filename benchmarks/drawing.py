@@ -4,7 +4,7 @@ python -m benchmarks.drawing
 """
 
 from benchmarks.measure import keep, seconds
-from crossbias.data import load
+from crossbias import load
 
 
 def main() -> None:

@@ -19,8 +19,7 @@ from torch import Tensor
 import crossbias
 from benchmarks.measure import device_named, keep
 from benchmarks.reproduce import RECIPES
-from crossbias import BiasedDataset, TrainConfig
-from crossbias.data import load
+from crossbias import BiasedDataset, TrainConfig, load
 from crossbias.data.generated.coloring import REBIAS, color_background, colors
 from crossbias.methods import EnD
 from crossbias.progress import Progress

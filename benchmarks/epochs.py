@@ -10,8 +10,7 @@ import statistics
 
 import crossbias
 from benchmarks.measure import device_named, keep
-from crossbias import TrainConfig
-from crossbias.data import load
+from crossbias import TrainConfig, load
 from crossbias.methods import ERM, EnD, Method, ReBias
 from crossbias.progress import Progress
 

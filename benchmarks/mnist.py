@@ -10,7 +10,7 @@ import time
 import torch
 
 from benchmarks.measure import keep, seconds
-from crossbias.data import load
+from crossbias import load
 
 NAMES = ("biased-mnist", "colored-mnist-lnl", "colored-mnist", "watermarked-mnist")
 

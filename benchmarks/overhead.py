@@ -15,8 +15,8 @@ import torch.nn.functional as F
 
 import crossbias
 from benchmarks.measure import alternate, device_named, keep, ratio
-from crossbias import Network, TrainConfig
-from crossbias.data import BiasedDataset, load
+from crossbias import Network, TrainConfig, load
+from crossbias.data import BiasedDataset
 from crossbias.methods import ERM
 from crossbias.progress import Progress
 

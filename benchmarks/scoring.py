@@ -7,8 +7,7 @@ import statistics
 
 import crossbias
 from benchmarks.measure import alternate, device_named, keep, ratio
-from crossbias import TrainConfig
-from crossbias.data import load
+from crossbias import TrainConfig, load
 from crossbias.methods.scores import head_norm
 from crossbias.train.run import Run
 

@@ -15,8 +15,7 @@ from torch import Tensor
 
 import crossbias
 from benchmarks.measure import keep
-from crossbias import BiasedDataset, Network, TrainConfig
-from crossbias.data import load
+from crossbias import BiasedDataset, Network, TrainConfig, load
 from crossbias.methods import ERM, Method, ReBias
 
 SEEDS = range(6)

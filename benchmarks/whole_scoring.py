@@ -12,7 +12,8 @@ import torch
 
 from benchmarks.cost import SETTINGS, Costs, judged
 from benchmarks.measure import device_named, keep, seconds
-from crossbias.data import BiasedDataset, load
+from crossbias import load
+from crossbias.data import BiasedDataset
 from crossbias.methods import ERM
 from crossbias.methods.scores import gradient_acceptance
 from crossbias.networks import Network

@@ -8,7 +8,7 @@ import sys
 import torchvision
 
 import crossbias
-from crossbias.data import load
+from crossbias import load
 from crossbias.methods import EnD
 
 # Digits of 28 x 28 pixels. In 95% of the training images the background color gives the digit away.

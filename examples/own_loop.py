@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import crossbias
-from crossbias.data import load
+from crossbias import load
 from crossbias.functional import end_terms, generalized_cross_entropy, hsic
 
 data = load("glyphs", "train", size=2000, rho=0.95)

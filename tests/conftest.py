@@ -5,6 +5,7 @@ Torch is imported in the fixtures: the process that hands the tests to others ne
 
 import ctypes
 import functools
+import gc
 import importlib.metadata
 import os
 import warnings
@@ -24,6 +25,19 @@ if TYPE_CHECKING:
 # The same examples every time: a failure is of the change at hand, and can be repeated.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
+
+# Modules stay until the end: the garbage collector need not look at them, now or later.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # or libraries count at their end what is left of them, and complain
+
 
 # Fabric reads the files of every installed package whenever a run begins; once is enough here.
 importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)

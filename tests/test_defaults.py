@@ -50,6 +50,20 @@ def own(tmp_path, monkeypatch) -> Path:
     return tmp_path / "images"
 
 
+def test_load_reads_images_at_the_size_that_a_training_chooses(own, monkeypatch, tmp_path):
+    name = f"folder:{own}"
+    train = {"epochs": 1, "device": "cpu"}
+    network = {"name": "small-convnet"}
+    run = Experiment(data={"name": name}, network=network, train=train).run(tmp_path / "run")
+    loaded = {split: crossbias.load(name, split) for split in ("train", "test")}
+    assert {data.inputs.shape[1:] for data in loaded.values()} == {(3, 40, 40)}
+    assert loaded["train"].hash == run.config["data"]["hashes"]["train"]
+    assert loaded["train"].origin["size"] == 40
+    assert crossbias.load(name, "train", size=24).inputs.shape[1:] == (3, 24, 24)
+    monkeypatch.setattr("crossbias.defaults.side_of_images", lambda images: 500)
+    assert crossbias.load(name, "train").inputs.shape[1:] == (3, 64, 64)
+
+
 def test_pretrained_weights_and_a_gpu_allow_larger_images():
     sides = {
         (gpu, pretrained): side_for(gpu=gpu, pretrained=pretrained)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import crossbias
-from crossbias import data
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -15,13 +14,12 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 @pytest.fixture
 def small_data(monkeypatch):
     """Data sets by name have at most a hundred samples in a split."""
-    load = data.load
+    load = crossbias.load
 
     def load_few(name, split, **options):
         sizes = {"size": 100, "test_size": 100}
         return load(name, split, **{**options, **sizes})
 
-    monkeypatch.setattr(data, "load", load_few)
     monkeypatch.setattr(crossbias, "load", load_few)
 
 

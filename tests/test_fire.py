@@ -1,10 +1,7 @@
 """The campaign of benchmarks/fire/: a few tries of it, and that it can tell held from failed."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +20,6 @@ from crossbias.methods import ERM
 from crossbias.registry import METHODS
 from crossbias.testing import tiny_data, tiny_network
 
-ROOT = Path(__file__).parents[1]
-
 PROGRAM = """
 import json, sys, torch
 from pathlib import Path
@@ -35,14 +30,12 @@ print(json.dumps(campaign(list(KINDS), Path(sys.argv[1]), share=1e-3, methods=("
 """
 
 
-def test_one_try_of_every_kind_holds(tmp_path):
+def test_one_try_of_every_kind_holds(program, tmp_path):
     """Kills, a power cut, a full disk, damages, intrusions and races, in a fork each."""
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "arena")]
+    environment = {CACHE_VARIABLE: str(tmp_path / "cache")}
     (tmp_path / "arena").mkdir()
-    environment = os.environ | {CACHE_VARIABLE: str(tmp_path / "cache")}
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=True, env=environment
-    )
+    done = program.run(PROGRAM, ["-c", str(tmp_path / "arena")], environment=environment)
+    assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found.keys() == KINDS.keys()
     for kind, counts in found.items():

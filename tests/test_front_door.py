@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import crossbias
-from crossbias.data import load
+from crossbias import load
 from crossbias.runs import read_run
 from crossbias.runs.folder import resume_command
 from crossbias.train.environment import command_line

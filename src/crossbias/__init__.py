@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from crossbias.answers import verify_table
 from crossbias.audit import audit
-from crossbias.data import BiasedDataset, load
+from crossbias.data import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.extras import check_installed
 from crossbias.models import load_model
+from crossbias.named_data import load
 from crossbias.networks import Network, Recipe, as_network
 from crossbias.registry import create
 from crossbias.report import report

@@ -26,7 +26,7 @@ from crossbias.trained_run import load_run
 from crossbias.trust import check_trusted, names_of_code
 
 _TABLES = ("method", "data", "network", "train")
-_FOR_ALL = ("name", "seed", "root", "bias", "label_noise", "version")
+_FOR_ALL = ("name", "seed", "root", "bias", "label_noise", "stylized", "version")
 # What a run records of its data, beside its options
 _FACTS = ("hashes", "shape", "classes", "values", "aligned", "pixels")
 
@@ -37,8 +37,8 @@ class Experiment:
 
     Args:
         method: ``name`` and hyper-parameters.
-        data: ``name`` and options; every data set knows ``seed``, ``root``, ``bias`` and
-            ``label_noise``.
+        data: ``name`` and options; every data set knows ``seed``, ``root``, ``bias``,
+            ``label_noise`` and ``stylized``.
         network: ``name`` and options; the data set's own network if left out.
         train: Fields of ``TrainConfig``.
         log: Where runs are logged to, such as ``mlflow``.
@@ -132,6 +132,7 @@ class Experiment:
             root=self.data.get("root"),
             seed=self._data_seed(),
             label_noise=self.data.get("label_noise", 0.0),
+            stylized=self.data.get("stylized"),
         )
         return data.with_bias(self.data["bias"]) if self._bias_is_attribute() else data
 

@@ -348,6 +348,20 @@ def _trains_without_conflicts(kind: type[Method]) -> None:
     assert found.isfinite().all(), last
 
 
+def _takes_poor_data(kind: type[Method]) -> None:
+    """Black images, one class with a single sample, another one with none."""
+    data = tiny_data()
+    poor = dataclasses.replace(data, inputs=torch.zeros_like(data.inputs)).subset(
+        (data.targets == 0) | (torch.arange(len(data)) == 1)
+    )
+    try:
+        weights = _trained(kind(), poor)
+    except CrossbiasError:
+        return
+    for key, value in weights.items():
+        assert value.isfinite().all(), f"{key} is not finite"
+
+
 def _is_recorded(kind: type[Method]) -> None:
     """The folder of a run names everything, and is enough to rebuild what was trained."""
     method, data = kind(), tiny_data()
@@ -374,5 +388,6 @@ _RULES: dict[str, Callable[[type[Method]], None]] = {
     "no hooks are left on the trained network": _leaves_no_hooks,
     "bias labels are asked for, or not used": _asks_for_labels,
     "a subset without conflicting samples of a class is trained on": _trains_without_conflicts,
+    "data with nothing to learn from is trained on or refused": _takes_poor_data,
     "the folder is enough to rebuild what was trained": _is_recorded,
 }

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import torch
 
-from crossbias import BiasedDataset
+from crossbias import BiasedDataset, load
 from crossbias.audit.near_duplicates import near_duplicates
 from crossbias.audit.verdict import verdict_of
-from crossbias.data import load
 
 
 def copies(blank, times: int) -> tuple[BiasedDataset, torch.Tensor]:

@@ -5,10 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossbias import BiasedDataset
+from crossbias import BiasedDataset, load
 from crossbias.audit.suspect_sheet import contact_sheet, suspect_pictures
 from crossbias.audit.suspects import find_suspects, otsu_threshold, suspects_of
-from crossbias.data import load
 from crossbias.formatting import short
 
 

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from crossbias.cli import main
 from crossbias.methods import METHODS
+from crossbias.train import environment
 
 TINY = ["--data", "glyphs", "--set", "data.size=60", "--set", "data.test_size=50"]
 FAST = [*TINY, "--set", "data.image_size=16", "--device", "cpu", "--batch-size", "20"]
@@ -165,6 +166,8 @@ def test_version(crossbias, monkeypatch, found, printed):
         return found
 
     monkeypatch.setattr("crossbias.train.environment.version", version)
+    asked_again = environment.package_version.__wrapped__
+    monkeypatch.setattr("crossbias.cli.commands.package_version", asked_again)
     assert crossbias("--version") == (0, f"crossbias {printed}\n", "")
     assert "--version" in crossbias("--help")[1]
 

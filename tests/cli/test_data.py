@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from crossbias import load
 from crossbias.cli import app
-from crossbias.data import load
 from crossbias.data.images.decoding import Fit, read_images
 from crossbias.errors import CrossbiasError
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
-from crossbias.data import load, plant
+from crossbias import load
+from crossbias.data import plant
 from crossbias.runs.stored import load_predictions
 
 

@@ -88,6 +88,7 @@ def test_the_numbers_are_those_of_fairlearn_and_scikit_learn(verify, onnx_file, 
     right = called == truth
     assert by_hospital["metrics"]["conflicting"]["value"] == pytest.approx(right[~inside].mean())
     assert "its outputs are pneumonia, none" in out
+    assert "40 samples of folder:x-rays, split test" in out
 
 
 def test_what_is_taken_for_granted_is_said(verify, onnx_file):

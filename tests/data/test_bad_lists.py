@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from crossbias.data import load
+from crossbias import load
 from crossbias.errors import CrossbiasError
 
 

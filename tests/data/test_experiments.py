@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import crossbias
-from crossbias import TrainConfig
+from crossbias import TrainConfig, load
 from crossbias.cli import main
-from crossbias.data import BiasedMNIST, load, plant
+from crossbias.data import BiasedMNIST, plant
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment, load_trained
 from crossbias.networks import Recipe

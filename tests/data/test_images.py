@@ -131,6 +131,28 @@ def test_floating_point_pixels_are_refused():
         decoded(image, Fit(4), "TIFF")
 
 
+def color_png(value: int, *, kind: int) -> bytes:
+    """A PNG file of 4 x 4 pixels with 16 bits, which Pillow cannot write: 2 is RGB, 6 RGBA."""
+    channels = {2: 3, 6: 4, 4: 2}[kind]
+    rows = b"".join(b"\0" + np.full(4 * channels, value, ">u2").tobytes() for _ in range(4))
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        size, check = struct.pack(">I", len(content)), struct.pack(">I", zlib.crc32(name + content))
+        return size + name + content + check
+
+    header = struct.pack(">IIBBBBB", 4, 4, 16, kind, 0, 0, 0)
+    parts = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + parts
+
+
+@pytest.mark.parametrize("kind", [2, 4, 6])
+def test_color_images_of_16_bits_that_would_be_black_are_refused(kind):
+    with pytest.raises(CrossbiasError, match=r"need 12 bits or fewer; .* save it with 8 bits"):
+        decode(io.BytesIO(color_png(4095, kind=kind)), Fit(4))
+    pixels = decode(io.BytesIO(color_png(0x8081, kind=2)), Fit(4))
+    assert set(pixels) == {0x80}
+
+
 def test_missing_files_are_all_named_up_to_ten(tmp_path):
     files = [tmp_path / f"{number:02}.png" for number in range(14)]
     with pytest.raises(

@@ -60,7 +60,8 @@ try:
     data.inputs[quarter]
 except RuntimeError:
     print("does not fit")
-print(len(data.subset(quarter)), data.subset(quarter).inputs.shape)
+part = data.subset(quarter)
+print(len(part), part.inputs.shape)
 """
 
 

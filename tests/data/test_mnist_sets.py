@@ -11,7 +11,8 @@ from PIL import Image
 from scipy import stats
 from torch import Tensor
 
-from crossbias.data import DATASETS, BiasedDataset, load
+from crossbias import load
+from crossbias.data import DATASETS, BiasedDataset
 from crossbias.data.assignment import chunked_values
 from crossbias.data.augment.augment import augmentation
 from crossbias.data.generated.coloring import LFF, LNL, PGD, REBIAS, Palette, color_foreground

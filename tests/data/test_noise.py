@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from crossbias.data import BiasedDataset, load, with_label_noise
+from crossbias import load
+from crossbias.data import BiasedDataset, with_label_noise
 from crossbias.data.assignment import below, normal
 from crossbias.errors import CrossbiasError
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from crossbias.data import load
+from crossbias import load
 from crossbias.data.generated import originals
 from crossbias.data.generated.originals import load_original, read_idx
 from crossbias.errors import CrossbiasError

@@ -13,8 +13,8 @@ import torch
 from PIL import Image
 from torch.utils.data import TensorDataset
 
-from crossbias import create
-from crossbias.data import Folder, from_torch, load
+from crossbias import create, load
+from crossbias.data import Folder, from_torch
 from crossbias.data.images.decoding import Fit, read_images
 from crossbias.data.inspect.checking import check_source
 from crossbias.errors import CrossbiasError

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.linalg import hadamard
 from torch import Tensor
 
-from crossbias.data import BiasedDataset, load, plant, plant_values, replant
+from crossbias import load
+from crossbias.data import BiasedDataset, plant, plant_values, replant
 from crossbias.data.planting.planted_cues import PlantedCue
 from crossbias.errors import CrossbiasError
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
-from crossbias.data import create_source, load, make_waterbirds
+from crossbias import load
+from crossbias.data import create_source, make_waterbirds
 from crossbias.data.published.bar import ACTIONS
 from crossbias.data.published.covid import split_by_patient
 from crossbias.data.published.imagenet import SYNSETS

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 from scipy import stats
 
-from crossbias.data import load
+from crossbias import load
 from crossbias.data.generated.coloring import LNL
 from crossbias.data.generated.originals import load_original
 from crossbias.data.source import data_root

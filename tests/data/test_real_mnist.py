@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from crossbias.data import create_source, load
+from crossbias import load
+from crossbias.data import create_source
 from crossbias.data.generated.originals import Collection, load_original
 from crossbias.data.source import data_root
 

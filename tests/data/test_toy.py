@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from crossbias.data import Toy2d, load
+from crossbias import load
+from crossbias.data import Toy2d
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "test-biased"])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from crossbias import CrossbiasError
+from crossbias.answers import verify_table
 from crossbias.documents import write_evidence
 from crossbias.runs import read_run
 
@@ -60,6 +61,21 @@ def test_the_table_of_predictions_gives_the_accuracy_again(run, evidence):
     assert [row["hospital"] for row in rows] == [names[value] for value in column]
     assert {row["attribute id"] for row in rows} == {"x", "y"}
     assert [row["id"] for row in rows] == [str(index) for index in answers.index.tolist()]
+
+
+def test_verify_gives_the_numbers_of_the_run_from_the_table(run, evidence):
+    found = verify_table(
+        evidence / "predictions-test.csv",
+        target="target",
+        prediction="p_*",
+        classes=CLASSES,
+        bias="hospital",
+        aligned={CLASSES[0]: f"'{HOSPITALS[0]}", CLASSES[1]: HOSPITALS[1]},
+    )
+    again, metrics = found.first.attributes["hospital",].metrics, read_run(run).test
+    for name in ("overall", "aligned", "conflicting", "unbiased", "equalized_odds", "calibration"):
+        assert getattr(again, name) == pytest.approx(getattr(metrics, name), abs=1e-6), name
+    assert again.worst_group.accuracy == pytest.approx(metrics.worst_group.accuracy, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "checkpoint.pt", "predictions.npz"])

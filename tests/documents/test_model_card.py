@@ -1,6 +1,7 @@
 """The card says what the predictions say, in a header that a hub reads."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -126,3 +127,18 @@ def test_names_and_folders_stay_what_they_are(card, page):
     assert "i" not in page.tags
     assert "em" not in page.tags
     assert any(CLASSES[1] in cell for row in page.rows for cell in row)
+
+
+def test_a_run_that_is_judged_on_its_training_data_says_so(finished, card):
+    assert "Neither the training nor the choice of the model used the split" in card
+    hashes = {**finished.config["data"]["hashes"], "test": finished.hash_of("train")}
+    config = {**finished.config, "data": {**finished.config["data"], "hashes": hashes}}
+    assert "is the train split itself" in card_of(replace(finished, config=config))
+
+
+def test_vectors_are_not_called_images(finished):
+    data = {**finished.config["data"], "shape": [5]}
+    card = card_of(replace(finished, config={**finished.config, "data": data}))
+    assert ModelCard(card).data.pipeline_tag == "tabular-classification"
+    assert "run.predict(inputs)  # a tensor of shape (n, 5)" in card
+    assert "pixels" not in card

@@ -41,6 +41,17 @@ def test_a_stronger_penalty_uses_fewer_features():
     assert used[0] > used[2] > used[3] == 0
 
 
+def test_problems_together_have_the_answers_of_each_alone():
+    features, target = problem(3)
+    several = torch.stack([features, features.flip(1), -2 * features])
+    weights, biases = sparse_logistic_regression(
+        several, target.expand(3, -1), classes=3, strength=0.3
+    )
+    for one, weight, bias in zip(several, weights, biases, strict=True):
+        alone = sparse_logistic_regression(one, target, classes=3, strength=0.3)
+        torch.testing.assert_close((weight, bias), alone, rtol=0, atol=1e-3)
+
+
 def test_it_agrees_with_scikit_learn():
     linear = pytest.importorskip("sklearn.linear_model")
     features, target = problem(3)

@@ -32,6 +32,31 @@ def test_a_black_image_and_a_large_one_have_levels():
     assert gray_levels(torch.rand(1, 1, 300, 20), levels=8).shape == (1, 128, 20)
 
 
+def test_the_loss_makes_the_texture_explain_less_of_the_class():
+    """Its own part of the logits is projected out whole, so it can only take away from the others.
+
+    This is why HEX does not look for a texture that shows the bias.
+    """
+    target = torch.arange(40) % 2
+    answers = torch.nn.functional.one_hot(target, 2).double()
+    texture, logits = answers + draw(40, 2), 3 * answers + draw(40, 2, seed=1)
+    torch.testing.assert_close(
+        without_texture(logits + texture, texture), without_texture(logits, texture),
+        rtol=0, atol=1e-5,
+    )  # fmt: skip
+
+    def explained(of: Tensor) -> float:
+        return 1 - float(without_texture(answers, of).square().sum() / answers.square().sum())
+
+    before = explained(texture)
+    for _ in range(20):
+        texture = texture.detach().requires_grad_()
+        loss = torch.nn.functional.cross_entropy(without_texture(logits, texture), target)
+        (gradient,) = torch.autograd.grad(loss, texture)
+        texture = texture - gradient
+    assert explained(texture.detach()) < before - 0.02
+
+
 @pytest.mark.parametrize(("row", "column"), [(0, 1), (1, 0), (2, 1), (0, 0)])
 def test_differences_are_the_release_written_out(row, column):
     """Its matrix of directions: -1 on the diagonal, and 1 from each pixel to the displaced one."""

@@ -28,9 +28,9 @@ def test_one_method_without_any_supervision_beats_plain_training(tmp_path):
     for name in ("erm", "pgd"):
         experiment = Experiment(
             method={"name": name} | METHODS[name],
-            data=DATA | {"size": 1500, "rho": 0.9, "test_size": 500},
+            data=DATA | {"size": 1000, "rho": 0.9, "image_size": 16, "test_size": 300},
             network=NETWORK,
-            train=TRAIN | {"epochs": 8, "batch_size": 64, "device": "cpu"},
+            train=TRAIN | {"epochs": 6, "batch_size": 50, "lr": 0.005, "device": "cpu"},
         )
         result = experiment.run(tmp_path / name)
         found[name] = result.metrics["test"]

@@ -10,7 +10,7 @@ from crossbias import BiasedDataset, TrainConfig
 from crossbias.errors import CrossbiasError
 from crossbias.functional import sparse_logistic_regression
 from crossbias.methods import DFR, ERM
-from crossbias.methods.dfr import _balanced, _halves, _Samples
+from crossbias.methods.dfr import _balanced, _halves, _joining, _Samples
 from crossbias.runs.files import read_json
 from crossbias.testing import contract, tiny_data
 from crossbias.train.evaluation import predict
@@ -98,9 +98,27 @@ def test_data_it_cannot_work_with_is_refused_before_training(data, network, tmp_
     for validation in (None, VALIDATION.with_bias(None)):
         with pytest.raises(CrossbiasError, match=r"needs validation data with bias labels"):
             crossbias.fit(DFR(), data, validation, **options)
-    few = VALIDATION.subset((VALIDATION.targets != 2) | (VALIDATION.biases != 0))
-    with pytest.raises(CrossbiasError, match=r"at least 2 .* but tiny has: 2 / 0 0; add such"):
-        crossbias.fit(DFR(), data, few, **options)
+    named = dataclasses.replace(VALIDATION, values={"color": ("a", "b", "c")})
+    with pytest.raises(CrossbiasError, match=r"values a, b, c, that of the training data color"):
+        crossbias.fit(DFR(), data, named, **options)
     with pytest.raises(CrossbiasError, match=r"names no value; name one"):
         crossbias.fit(DFR(strengths=()), data, VALIDATION, **options)
     assert not (tmp_path / "run").exists()
+
+
+def test_groups_that_validation_lacks_come_from_the_training_data(data, network, tmp_path):
+    """One group is not there and one has a single sample: all of their training samples join."""
+    groups = VALIDATION.groups
+    single = (groups == 1).nonzero()[1:, 0]
+    keep = (groups != 2) & ~torch.isin(torch.arange(90), single)
+    few = VALIDATION.subset(keep)
+    assert few.counts().flatten()[:3].tolist() == [int(few.counts()[0, 0]), 1, 0]
+    assert torch.equal(_joining(data, few), (data.groups == 1) | (data.groups == 2))
+    assert not _joining(data, VALIDATION).any()
+    options = {"network": network, "config": CONFIG, "folder": tmp_path / "run"}
+    result = crossbias.fit(DFR(strengths=(0.7,), draws=2), data, few, **options)
+    (found,) = [symptom for symptom in result.health if symptom.name.startswith("groups missing")]
+    sizes = data.counts()[0].tolist()
+    assert f"too: 0 / 1 ({sizes[1]}), 0 / 2 ({sizes[2]}). The network" in found.sentence
+    absent = data.subset(data.groups != 2)  # nowhere: it cannot be balanced, and is no reason
+    assert not _joining(absent, few)[absent.groups != 1].any()

@@ -107,6 +107,17 @@ def test_steps_are_the_papers_written_out(adjustment, data):
         torch.testing.assert_close(found, value, rtol=1e-4, atol=1e-6, msg=key)
 
 
+def test_weights_that_run_away_stay_finite_and_can_come_back(data):
+    """A weight that rounds to 0 is kept as a logarithm."""
+    method = prepared(GroupDRO(step_size=1e3, adjustment=5.0), data)
+    for _ in range(20):
+        losses = method.step(batch_of(method, torch.arange(48)))
+        assert all(value.isfinite() for value in losses.values())
+    assert method.log_weights.isfinite().all()
+    assert method.log_weights.exp().sum().item() == pytest.approx(1, rel=1e-5)
+    assert method.log_weights.min() < -200
+
+
 def test_only_groups_with_samples_have_a_weight(data):
     holes = with_holes(data)
     pairs = set(zip(holes.targets.tolist(), holes.biases.tolist(), strict=True))

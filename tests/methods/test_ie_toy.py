@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 import crossbias
-from crossbias import Network, TrainConfig
-from crossbias.data import load
+from crossbias import Network, TrainConfig, load
 from crossbias.methods import ERM, IE
 
 from .seeds import SEEDS

@@ -71,6 +71,8 @@ def test_a_kind_of_bias_that_cannot_be_there_is_refused(data, network, tmp_path)
     options = {"network": network, "config": SGD, "folder": tmp_path / "run"}
     with pytest.raises(CrossbiasError, match=r"images of tiny are gray. Name one with biased"):
         crossbias.fit(LearnedMixin(), gray, **options)
+    with pytest.raises(CrossbiasError, match="there is no network 'nowhere'"):
+        crossbias.fit(LearnedMixin(biased="nowhere"), data, **options)
 
 
 def symptoms(method: LearnedMixin, data, network, **changes) -> dict[str, str]:

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import crossbias
-from crossbias import Network, TrainConfig
-from crossbias.data import load
+from crossbias import Network, TrainConfig, load
 from crossbias.methods import ERM, IE, LfF
 from crossbias.methods.bias_ensemble import Division
 from crossbias.methods.ie.guided_training import GuidedTraining

@@ -114,7 +114,7 @@ def test_the_biased_training_is_a_quarter_of_the_final_one_but_not_too_short(
 
 
 def test_samples_that_conflict_with_the_shortcut_score_higher():
-    from crossbias.data import load
+    from crossbias import load
     from crossbias.demo import DATA, NETWORK
 
     options = {key: value for key, value in DATA.items() if key != "name"}

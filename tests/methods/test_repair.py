@@ -166,6 +166,17 @@ def test_a_probe_that_solves_nothing_and_weights_that_stay_are_named(data, netwo
     assert "raise weight_lr" in found["weights hardly moved"].remedy
 
 
+@pytest.mark.parametrize("keep", ["sample", "threshold", "rank", "class-rank"])
+def test_weights_that_run_away_leave_finite_numbers_and_every_class(keep, data, network, tmp_path):
+    """All weights are 0 or 1 then; a class that none is left of is kept whole."""
+    method = REPAIR(keep=keep, redraw=False, weight_lr=1e6, fraction=0.01, probe_epochs=2)
+    options = {"network": network, "config": CONFIG, "folder": tmp_path / "run"}
+    result = crossbias.fit(method, data, **options)
+    assert all(value.isfinite().all() for value in result.network.state_dict().values())
+    kept = torch.load(tmp_path / "run" / "stages" / "kept.pt", weights_only=True)
+    assert set(data.targets[kept].tolist()) == {0, 1, 2}
+
+
 def test_a_class_of_which_little_is_kept_is_named(data, network):
     method = REPAIR(keep="class-rank", fraction=0.1, probe_epochs=1)
     health = crossbias.fit(method, data, network=network, config=CONFIG).health

@@ -3,8 +3,7 @@
 import pytest
 
 import crossbias
-from crossbias import TrainConfig
-from crossbias.data import load
+from crossbias import TrainConfig, load
 from crossbias.methods import ERM, ReBias
 
 from .seeds import SEEDS

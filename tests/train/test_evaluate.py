@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import crossbias
-from crossbias import BiasedDataset, CrossbiasError, Network, TrainConfig, evaluate
-from crossbias.data import load
+from crossbias import BiasedDataset, CrossbiasError, Network, TrainConfig, evaluate, load
 from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD
 
 CONFIG = TrainConfig(epochs=1, batch_size=16, device="cpu")

@@ -136,7 +136,7 @@ class Breaks(ERM):
 
 
 def test_a_failure_in_the_first_batch_leaves_no_folder(data, network, tmp_path):
-    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+    with pytest.raises(crossbias.CrossbiasError, match="RuntimeError: mat1 and mat2"):
         crossbias.fit(Breaks(), data, network=network, config=CONFIG, folder=str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 

@@ -84,9 +84,7 @@ def audit(
         progress.note(
             "training a small network briefly, to find samples that conflict with easy rules"
         )
-        suspects = find_suspects(
-            some, files=some_files, seed=seed, device=device, progress=progress
-        )
+        suspects = find_suspects(some, files=some_files, seed=seed, device=device)
     model = None
     if tried is not None:
         progress.note(f"auditing the model {network_name}")

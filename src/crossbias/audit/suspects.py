@@ -13,9 +13,9 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.formatting import as_json
 from crossbias.methods.erm import BiasedERM
 from crossbias.networks import Recipe
-from crossbias.progress import Progress
 from crossbias.seeds import seed_for
 from crossbias.train.config import TrainConfig
+from crossbias.train.environment import same_threads
 from crossbias.train.evaluation import predict
 from crossbias.train.fit import fit
 from crossbias.types import UNKNOWN
@@ -73,18 +73,20 @@ def find_suspects(
     files: Sequence[Path] | None = None,
     seed: int,
     device: str = "auto",
-    progress: Progress | None = None,
 ) -> Suspects:
-    """Train a small network briefly with generalized cross-entropy, and collect its mistakes."""
+    """Train a small network briefly with generalized cross-entropy, and collect its mistakes.
+
+    One thread trains it: it is so small that several would mostly wait for each other, above all
+    on a machine that does something else too.
+    """
     small = _shrunk(data)
     config = TrainConfig(
         steps=STEPS, batch_size=min(_BATCH, len(data)), lr=0.003, device=device,
         seed=seed_for(seed, "suspects") % 2**32, augment=(),
     )  # fmt: skip
-    network = fit(
-        BiasedERM(), small, network=Recipe("small-convnet", {"dropout": 0.0}), config=config,
-        progress=progress or False,
-    ).network  # fmt: skip
+    recipe = Recipe("small-convnet", {"dropout": 0.0})
+    with same_threads({"threads": "1"}):
+        network = fit(BiasedERM(), small, network=recipe, config=config, progress=False).network
     return suspects_of(predict(network, small).probabilities, data, files)
 
 

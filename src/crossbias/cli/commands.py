@@ -14,6 +14,7 @@ from crossbias.cli.auditing import audit
 from crossbias.cli.handing_over import card, export
 from crossbias.cli.printing import print_details, print_metrics, say
 from crossbias.cli.results import compare, report
+from crossbias.cli.sweeping import sweep
 from crossbias.cli.verifying import verify
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
@@ -23,7 +24,7 @@ from crossbias.train.environment import package_version
 from crossbias.trained_run import load_run
 
 ORDER = (
-    *("demo", "data", "audit", "train", "evaluate", "compare", "report", "verify"),
+    *("demo", "data", "audit", "train", "sweep", "evaluate", "compare", "report", "verify"),
     *("card", "export", "list"),
 )
 
@@ -50,6 +51,7 @@ app.command()(report)
 app.command()(verify)
 app.command()(card)
 app.command()(export)
+app.command()(sweep)
 
 
 Listed = StrEnum("Listed", ["methods", "data", "networks"])  # what can be listed

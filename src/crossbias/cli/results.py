@@ -1,5 +1,6 @@
 """``crossbias compare`` and ``crossbias report``: finished runs as a table or as a page."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from crossbias.formatting import visible
 from crossbias.runs import FORMATS, Comparison, grids_of, legend
 from crossbias.runs import compare as compared
 from crossbias.runs.files import write_atomically
+from crossbias.runs.sweeps import runs_by_data
 
 TableFormat = StrEnum("TableFormat", ["text", "csv", "markdown", "latex"])
 """The formats of a comparison."""
@@ -26,7 +28,9 @@ _SUFFIXES = {".csv": TableFormat.csv, ".md": TableFormat.markdown, ".tex": Table
 def compare(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN", help="Folders of finished runs of the same data."),
+        typer.Argument(
+            metavar="RUN", help="Folders of finished runs of the same data, or of a sweep."
+        ),
     ],
     metric: Annotated[
         list[str] | None,
@@ -63,9 +67,10 @@ def compare(
     """
     # The shell expands runs/* to files too, such as a report beside the runs.
     folders = [path for path in runs if not path.is_file()]
-    comparison = compared(
-        folders, metrics=metric, attribute=attribute, split=split, positive=positive
-    )
+    comparisons = {
+        data: compared(each, metrics=metric, attribute=attribute, split=split, positive=positive)
+        for data, each in runs_by_data(folders).items()
+    }
     ending = "" if output is None else output.suffix.lower()
     chosen = format or _SUFFIXES.get(ending, TableFormat.text)
     if chosen is TableFormat.text and output is not None:
@@ -74,9 +79,13 @@ def compare(
             f"{', '.join(_SUFFIXES)}, or choose --format csv, markdown or latex"
         )
     if chosen is TableFormat.text:
-        _print_comparison(comparison)
+        for data, comparison in comparisons.items():
+            if comparisons.keys() != {data}:
+                say(f"{data}\n")
+            _print_comparison(comparison)
         return
-    text = FORMATS[chosen](comparison)
+    _check_one(comparisons)
+    text = FORMATS[chosen](*comparisons.values())
     if output is None:
         typer.echo(visible(text, keep="\n"), nl=False)
         return
@@ -85,7 +94,9 @@ def compare(
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of finished runs.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Folders of finished runs, or of a sweep.")
+    ],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -118,10 +129,21 @@ def report(
     """
     from crossbias.report import report as write_report
 
+    _check_one(runs_by_data(runs))
     output = output or Path(f"report.{format or PageFormat.html}")
     chosen: Any = None if format is None else format.value  # a member's value is just a str
     written = write_report(runs, output, format=chosen, audit=audit, positive=positive, title=title)
     say(f"wrote {written.path}")
+
+
+def _check_one(found: Mapping[str, Any]) -> None:
+    """Refuse a sweep of several data sets where one table is asked for."""
+    if len(found) > 1:
+        raise CrossbiasError(
+            f"these runs are about {len(found)} data sets or options of data, which one table "
+            f"cannot hold: {', '.join(filter(None, found))}; name the run folders of one of them, "
+            f"such as SWEEP/runs/*-rho0.9-*"
+        )
 
 
 def _print_comparison(comparison: Comparison) -> None:

@@ -78,7 +78,7 @@ def verified_models(
     if chosen["aligned"] is not None:
         columns["training"] = None
     found = verify_table(judged.tables, **columns)
-    return replace(found, notes=(*judged.notes, *found.notes))
+    return replace(found, source=judged.source, notes=(*judged.notes, *found.notes))
 
 
 def named_model(

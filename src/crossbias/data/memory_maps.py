@@ -1,9 +1,11 @@
 """Memory-mapped arrays of images, copies of some of their rows, and the folder of the cache."""
 
+import math
 import os
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Final
 
@@ -42,17 +44,33 @@ def rows_of(inputs: Tensor, rows: Tensor) -> Tensor:
     row_bytes = max(1, inputs[:1].nbytes)
     if inputs.dtype != torch.uint8 or len(numbers) * row_bytes <= LARGEST_COPY:
         return inputs[numbers]
+    cut = numbers.split(max(1, _CHUNK // row_bytes))  # type: ignore[no-untyped-call]
+    return _in_a_file((inputs[part] for part in cut), (len(numbers), *inputs.shape[1:]))
+
+
+def joined(first: Tensor, second: Tensor) -> Tensor:
+    """The rows of two arrays of images in one, in memory or in a file as by ``rows_of``."""
+    if first.nbytes + second.nbytes <= LARGEST_COPY:
+        return torch.cat([first, second])
+    step = max(1, _CHUNK // max(1, first[:1].nbytes))
+    parts = (array[start : start + step] for array in (first, second)
+             for start in range(0, len(array), step))  # fmt: skip
+    return _in_a_file(parts, (len(first) + len(second), *first.shape[1:]))
+
+
+def _in_a_file(parts: Iterable[Tensor], shape: tuple[int, ...]) -> Tensor:
+    """Copy images into a memory-mapped file without a name in the folder of the cache."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
-            for part in numbers.split(max(1, _CHUNK // row_bytes)):  # type: ignore[no-untyped-call]
-                file.write(inputs[part].numpy().tobytes())
+            for part in parts:
+                file.write(part.numpy().tobytes())
             file.flush()
-            return mapped(file, (len(numbers), *inputs.shape[1:]))
+            return mapped(file, shape)
     except OSError as error:
         raise CrossbiasError(
-            f"cannot write {len(numbers) * row_bytes / 1e9:.1f} GB of chosen images to {folder}: "
+            f"cannot write {math.prod(shape) / 1e9:.1f} GB of chosen images to {folder}: "
             f"{error.strerror or error}; free some space, or name another folder: {CACHE_VARIABLE}"
         ) from error
 

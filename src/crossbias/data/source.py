@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, TypeVar, cast
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.noise import with_label_noise
+from crossbias.data.stylized import with_stylized
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Fraction, closest, convert, parameters_of
 from crossbias.progress import Progress
@@ -85,14 +86,19 @@ class Source(ABC):
         root: Path | str | None = None,
         seed: int = 0,
         label_noise: float = 0.0,
+        stylized: Path | str | None = None,
     ) -> BiasedDataset:
-        """Load one of the ``available_splits``; arguments as for ``crossbias.data.load``."""
+        """Load one of the ``available_splits``; arguments as for ``crossbias.load``."""
         self._check_split(split)
         fraction = convert(label_noise, Fraction, f"label_noise of data set {self.name!r}")
         data = self.make(split, root=data_root(root), seed=seed)
         if fraction and split == "train":
             data = with_label_noise(data, fraction=fraction, seed=seed)
+        if stylized is not None and split == "train":
+            data = with_stylized(data, Path(stylized), progress=self.progress)
         origin = {"version": self.version, "seed": seed, "label_noise": fraction}
+        if stylized is not None:
+            origin["stylized"] = str(Path(stylized).absolute())
         if root is not None:
             origin["root"] = str(Path(root).absolute())
         return replace(data, origin=origin | self.recorded())

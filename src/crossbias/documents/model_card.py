@@ -30,7 +30,7 @@ _LOAD = """\
 import crossbias
 
 run = crossbias.load_run("FOLDER")  # with config.json, model.safetensors and done
-answers = run.predict(["image.png"])  # resized and normalized as in training
+answers = run.predict({given}
 answers.classes, answers.probabilities
 ```"""
 
@@ -43,7 +43,7 @@ def card_of(run: FinishedRun) -> str:
         f"# {markdown(title)}",
         *_lead(run),
         *("## Model", _model(run)),
-        *("## How to load it", _LOAD, *_code_note(run)),
+        *("## How to load it", _LOAD.format(given=_example(run)), *_code_note(run)),
         *("## Intended use", *_intended_use(run)),
         *("## Training data", *_training_data(run)),
         *("## What the training knew, and how the model was chosen", *_knowledge(run)),
@@ -69,9 +69,19 @@ def _lead(run: FinishedRun) -> list[str]:
         )
     return [
         markdown(f"{sentence}. Brackets hold 95% intervals."),
-        "crossbias wrote this card from the files of the training run. Neither the training nor "
-        "the choice of the model saw the split on which it is judged.",
+        f"crossbias wrote this card from the files of the training run. {_independence(run)}",
     ]
+
+
+def _independence(run: FinishedRun) -> str:
+    """Whether the training could see the samples on which the model is judged."""
+    for split in ("train", "validation"):
+        if run.hash_of(split) is not None and run.hash_of(split) == run.hash_of(run.split):
+            return (
+                f"**The split on which the model is judged is the {split} split itself. The "
+                f"numbers say nothing about other samples.**"
+            )
+    return "Neither the training nor the choice of the model used the split on which it is judged."
 
 
 def _model(run: FinishedRun) -> str:
@@ -85,7 +95,7 @@ def _model(run: FinishedRun) -> str:
         ["Settings of the method", settings(config["method"]) or "none"],
         ["Network", f"{name} ({settings(network)})" if network else name],
         ["Input", " x ".join(map(str, data["shape"]))],
-        ["Normalization of pixels from 0 to 1", normalized if len(data["shape"]) > 1 else "none"],
+        *([["Normalization of pixels from 0 to 1", normalized]] if data["shape"][1:] else []),
         ["Classes, in the order of the outputs", _names(data["classes"])],
         ["Training", settings(_telling(config["train"]))],
         ["Versions", settings(config["environment"])],
@@ -101,6 +111,14 @@ def _telling(train: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in train.items()
         if name not in _MACHINE and value is not None and value != []
     }
+
+
+def _example(run: FinishedRun) -> str:
+    """What to pass to ``predict``, and a comment about it."""
+    shape = run.config["data"]["shape"]
+    if len(shape) == 3:
+        return '["image.png"])  # resized and normalized as in training'
+    return f"inputs)  # a tensor of shape (n, {', '.join(map(str, shape))})"
 
 
 def _code_note(run: FinishedRun) -> list[str]:

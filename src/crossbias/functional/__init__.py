@@ -38,6 +38,7 @@ from crossbias.functional.resampling import (
     noise_threshold,
 )
 from crossbias.functional.sparse_regression import sparse_logistic_regression
+from crossbias.functional.style import adaptive_instance_normalization, channel_statistics
 from crossbias.functional.texture import (
     column_norms,
     cooccurrence,
@@ -54,10 +55,12 @@ __all__ = [
     "EnDVariant",
     "Keep",
     "acceptance",
+    "adaptive_instance_normalization",
     "at_least_float32",
     "bias_cross_entropy",
     "bias_negative_score",
     "cam",
+    "channel_statistics",
     "class_maximum",
     "clean_samples",
     "color_levels",

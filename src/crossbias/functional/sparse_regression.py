@@ -18,13 +18,13 @@ def sparse_logistic_regression(
     Teboulle, 2009) in float64, without any random number.
 
     Args:
-        features: ``(n, D)``, best standardized.
-        target: ``(n,)`` class numbers.
+        features: ``(..., n, D)``, best standardized; dimensions in front hold separate problems.
+        target: ``(..., n)`` class numbers.
         classes: Number K of classes.
         strength: C, as in scikit-learn: the larger, the weaker the penalty.
 
     Returns:
-        ``(K, D)`` weights and ``(K,)`` biases, float64.
+        ``(..., K, D)`` weights and ``(..., K)`` biases, float64.
 
     >>> x, y = torch.tensor([[-1.0], [-2.0], [1.0], [2.0]]), torch.tensor([0, 0, 1, 1])
     >>> weight, bias = sparse_logistic_regression(x, y, classes=2, strength=10.0)
@@ -33,21 +33,23 @@ def sparse_logistic_regression(
     >>> sparse_logistic_regression(x, y, classes=2, strength=0.01)[0].abs().sum()
     tensor(0., dtype=torch.float64)
     """
-    n = len(features)
-    x = torch.cat([features.double(), torch.ones(n, 1, dtype=torch.float64)], 1)
+    n = features.shape[-2]
+    x = torch.cat([features.double(), torch.ones_like(features[..., :1]).double()], -1)
     answers = torch.nn.functional.one_hot(target, classes).double()
     # The Hessian of the soft-max cross-entropy is at most 1/2 of the Gram matrix.
-    step = 2 * n / float(torch.linalg.matrix_norm(x, ord=2)) ** 2
+    step = 2 * n / torch.linalg.matrix_norm(x, ord=2, keepdim=True).square()  # (..., 1, 1)
     threshold = step / (strength * n)
-    weight = torch.zeros(classes, x.shape[1], dtype=torch.float64)
+    weight = x.new_zeros(*x.shape[:-2], classes, x.shape[-1])
     ahead, momentum = weight, 1.0
     for _ in range(_STEPS):
-        gradient = ((x @ ahead.T).softmax(1) - answers).T @ x / n
+        gradient = ((x @ ahead.mT).softmax(-1) - answers).mT @ x / n
         moved = ahead - step * gradient
-        moved[:, :-1] = torch.nn.functional.softshrink(moved[:, :-1], threshold)
+        slopes = moved[..., :-1]
+        slopes.sub_(slopes.clamp(-threshold, threshold))  # the bias keeps its whole step
         change, before = moved - weight, momentum
         momentum = (1 + (1 + 4 * before**2) ** 0.5) / 2
         ahead, weight = moved + (before - 1) / momentum * change, moved
-        if float(change.abs().max()) <= _TOLERANCE * max(1.0, float(weight.abs().max())):
+        largest = weight.abs().amax((-2, -1)).clamp(min=1)
+        if bool((change.abs().amax((-2, -1)) <= _TOLERANCE * largest).all()):
             break
-    return weight[:, :-1], weight[:, -1]
+    return weight[..., :-1], weight[..., -1]

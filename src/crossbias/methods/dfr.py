@@ -1,5 +1,6 @@
 """DFR: the last layer of a plainly trained network, trained again on group-balanced samples."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -12,6 +13,7 @@ from crossbias.functional import sparse_logistic_regression
 from crossbias.methods.erm import ERM
 from crossbias.networks.network import Network
 from crossbias.parameters import Count, Positive
+from crossbias.runs.health import Symptom
 from crossbias.train.evaluation import batches_for, evaluation_pass
 from crossbias.train.method import Method, Supervision
 from crossbias.types import UNKNOWN
@@ -19,9 +21,11 @@ from crossbias.types import UNKNOWN
 if TYPE_CHECKING:
     from crossbias.train.run import Run
 
+_NUMBERS_TOGETHER = 2**25  # features of several draws that are held at once, 256 MiB
+
 
 class _Samples(NamedTuple):
-    """Standardized features of validation samples whose group is known, on the CPU."""
+    """Standardized features of samples whose group is known, on the CPU."""
 
     features: Tensor  # (n, D)
     target: Tensor  # (n,)
@@ -39,7 +43,8 @@ class DFR(Method):
     L1 penalty on its features of the validation samples: as many of every (target, bias) group as
     the smallest one has. The weights are averaged over several such draws. The strength of the
     penalty is the one with the best worst group when half of the validation samples are fitted and
-    the other half is judged.
+    the other half is judged. Where the validation data has fewer than two samples of a group, those
+    of the training data join them, as in the paper's variant on training data; the run says so.
 
     Args:
         strengths: Values of C to choose from, the inverse of the penalty; the paper's seven.
@@ -55,7 +60,9 @@ class DFR(Method):
 
     def fit(self, run: "Run") -> Network:
         """Plain network, then its last layer."""
-        validation = _checked(run.validation)
+        validation = _checked(run.validation, run.data)
+        for symptom in _few_symptoms(run.data, validation):
+            run.warn(*symptom)
         if not self.strengths:
             raise CrossbiasError("strengths of DFR names no value; name one or more, as 1.0")
         if run.outline().head.bias is None:
@@ -76,8 +83,13 @@ class DFR(Method):
         mean, deviation = features.double().mean(0), features.double().std(0, correction=0)
         deviation = torch.where(deviation > 0, deviation, 1.0)
         known = validation.biases != UNKNOWN
-        own = ((_features(network, validation) - mean) / deviation)[known]
-        samples = _Samples(own, validation.targets[known], validation.groups[known])
+        joined = _joining(run.data, validation)
+        own = torch.cat([_features(network, validation)[known], features[joined].double()])
+        samples = _Samples(
+            (own - mean) / deviation,
+            torch.cat([validation.targets[known], run.data.targets[joined]]),
+            torch.cat([validation.groups[known], run.data.groups[joined]]),
+        )
         strength = self._chosen(samples, validation.num_classes, _generator(run, "strength"))
         weight, bias = _averaged(
             samples, validation.num_classes, strength, self.draws, _generator(run, "draws")
@@ -104,26 +116,50 @@ class DFR(Method):
         return max(self.strengths, key=worst_group)
 
 
-def _checked(validation: BiasedDataset | None) -> BiasedDataset:
-    """The validation data; refused where a group has fewer than one sample for each half."""
+def _checked(validation: BiasedDataset | None, train: BiasedDataset) -> BiasedDataset:
+    """The validation data; refused where there is nothing to fit a last layer to."""
     if validation is None or not validation.has_bias_labels:
         raise CrossbiasError(
             "DFR needs validation data with bias labels, on which it trains the last layer; give "
             "the data a validation split, or use group-balanced, which uses training samples"
         )
-    values = validation.values[validation.bias or ""]
-    few = [
-        f"{name} / {value} {number}"
-        for name, row in zip(validation.classes, validation.counts().tolist(), strict=True)
-        for value, number in zip(values, row, strict=True)
-        if number < 2
-    ]
-    if few:
+    if validation.values[validation.bias or ""] != train.values[train.bias or ""]:
         raise CrossbiasError(
-            f"DFR needs at least 2 validation samples of every group, but {validation.name} has: "
-            f"{', '.join(few)}; add such samples to the validation split, or use group-balanced"
+            f"the bias of the validation data is {validation.bias} with the values "
+            f"{', '.join(validation.values[validation.bias or ''])}, that of the training data "
+            f"{train.bias} with {', '.join(train.values[train.bias or ''])}; DFR compares groups, "
+            f"so give both the same list of values"
         )
     return validation
+
+
+def _few(train: BiasedDataset, validation: BiasedDataset) -> Tensor:
+    """Which groups of the training data lack a sample for each half, (classes, biases)."""
+    return (validation.counts() < 2) & (train.counts() > 0)
+
+
+def _joining(train: BiasedDataset, validation: BiasedDataset) -> Tensor:
+    """Which training samples are of such a group, (n,) bool."""
+    few = _few(train, validation)
+    return (train.biases != UNKNOWN) & few[train.targets, train.biases.clamp(min=0)]
+
+
+def _few_symptoms(train: BiasedDataset, validation: BiasedDataset) -> Iterator[Symptom]:
+    few, counts = _few(train, validation), train.counts().tolist()
+    values = train.values[train.bias or ""]
+    named = [
+        f"{train.classes[row]} / {values[column]} ({counts[row][column]})"
+        for row, column in few.nonzero().tolist()
+    ]
+    if named:
+        yield Symptom(
+            "groups missing in validation",
+            f"The validation data has fewer than 2 samples of some groups, so the last layer was "
+            f"fitted to their training samples too: {', '.join(named)}. The network knows these, "
+            f"which makes them look easier than new ones.",
+            "Put more samples of these groups into the validation data, or compare with "
+            "group-balanced.",
+        )
 
 
 def _features(network: Network, data: BiasedDataset) -> Tensor:
@@ -155,14 +191,16 @@ def _halves(samples: _Samples, generator: torch.Generator) -> tuple[_Samples, _S
 def _averaged(
     samples: _Samples, classes: int, strength: float, draws: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Mean weights and biases over group-balanced draws."""
+    """Mean weights and biases over group-balanced draws, solved together as far as they fit."""
+    rows = torch.stack([_balanced(samples.group, generator) for _ in range(draws)])
+    together = max(1, _NUMBERS_TOGETHER // (rows.shape[1] * samples.features.shape[1]))
     found = []
-    for _ in range(draws):
-        part = samples.at(_balanced(samples.group, generator))
+    for first in range(0, draws, together):
+        part = samples.at(rows[first : first + together])  # (some draws, n, D)
         found.append(
             sparse_logistic_regression(
                 part.features, part.target, classes=classes, strength=strength
             )
         )
     weights, biases = zip(*found, strict=True)
-    return torch.stack(weights).mean(0), torch.stack(biases).mean(0)
+    return torch.cat(weights).mean(0), torch.cat(biases).mean(0)

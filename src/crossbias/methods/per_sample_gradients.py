@@ -1,6 +1,7 @@
 """Gradients of single samples with respect to a whole network, a few samples at a time."""
 
 import contextlib
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
@@ -87,7 +88,12 @@ def _chunks(
         rows = slice(start, min(start + chunk, len(inputs)))
         # Batch normalization of mixed precision cannot be batched everywhere. Without no_grad,
         # parameters that are not differentiated by here would keep a graph of all that is computed.
-        with torch.no_grad(), layers, torch.autocast(inputs.device.type, enabled=False):
+        with (
+            torch.no_grad(), layers, torch.autocast(inputs.device.type, enabled=False),
+            warnings.catch_warnings(),
+        ):  # fmt: skip
+            # Attention is computed sample by sample, which costs time and is no concern of users.
+            warnings.filterwarnings("ignore", "There is a performance drop because we have not yet")
             found = vmap(one_gradient, in_dims=(None, 0, 0))(values, inputs[rows], target[rows])
         yield rows, torch.cat([gradient.flatten(1) for gradient in found.values()], 1).float()
 

@@ -32,6 +32,7 @@ class JudgedModels(NamedTuple):
 
     tables: list[AnswerTable]  # one for each model
     columns: dict[str, Any]  # keywords of verify_table
+    source: str  # the data
     notes: tuple[str, ...]  # how each model was taken
 
 
@@ -80,7 +81,7 @@ def judged_models(
             "What goes along with what in training is read from the split 'train' of the data; the "
             "model may have been trained on other data."
         )
-    return JudgedModels(tables, columns, tuple(notes))
+    return JudgedModels(tables, columns, splits[0].name, tuple(notes))
 
 
 def _notes(source: Source) -> list[str]:

@@ -41,7 +41,7 @@ def load_weights(model: nn.Module, network: Network, path: Path) -> tuple[nn.Mod
     Raises:
         CrossbiasError: The file cannot be read, or it has other names or shapes.
     """
-    found = _read(path)
+    found = read_weights(path)
     target = max((model, network), key=lambda each: len(found.keys() & each.state_dict().keys()))
     head = "head" if target is network else _name_of_head(model, network.head)
     own = target.state_dict()
@@ -97,7 +97,8 @@ def _is_reachable(address: str) -> bool:
     return answered.wait(_PATIENCE)
 
 
-def _read(path: Path) -> dict[str, Tensor]:
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors or torch file by name; no code of the file is run."""
     if not path.is_file():
         raise CrossbiasError(f"there is no file of weights {str(path)!r}; name one by weights=FILE")
     found: Any

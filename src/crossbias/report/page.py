@@ -9,10 +9,12 @@ from crossbias.report.galleries import galleries
 from crossbias.report.gap_chart import gap_chart
 from crossbias.report.heatmap import accuracy_matrix, fits_a_map
 from crossbias.report.sample_pictures import guidance_rows, sample_pictures, without_maps
+from crossbias.report.search_chart import search_chart
 from crossbias.report.summary import summary
 from crossbias.report.templates import render_template
 from crossbias.runs.compare import Comparison
 from crossbias.runs.grids import about_gains, about_rows, gain_grids
+from crossbias.runs.sweeps import searches_of
 
 
 def render(comparison: Comparison, audit: AuditFindings | None, title: str) -> str:
@@ -68,6 +70,10 @@ def _figures(comparison: Comparison) -> dict[str, Any]:
         "matrices": [
             accuracy_matrix(row.label, row.metrics, bias, number)
             for number, row in enumerate(drawn)
+        ],
+        "searches": [
+            (search, search_chart(search, number))
+            for number, search in enumerate(searches_of([run.path for run in runs]))
         ],
         "pictures": sample_pictures([runs for _, runs in rows]),
         "without_maps": [name for name, runs in rows if without_maps(runs)],

@@ -12,6 +12,7 @@ from torch import Tensor
 from crossbias.errors import CrossbiasError
 from crossbias.runs.read import FinishedRun, read_run
 from crossbias.runs.rows import Row, checked_metrics, rows_of
+from crossbias.runs.sweeps import runs_by_data, unfinished_notes
 from crossbias.verify import WEIGHTS, Estimate, McNemar
 from crossbias.verify.accuracies import OF_SAMPLES, Strata, stratified
 from crossbias.verify.between_runs import check_same_samples, mcnemar, paired_difference
@@ -116,7 +117,7 @@ def compare(
     """Compare finished runs of the same data.
 
     Args:
-        runs: Run folders.
+        runs: Run folders, or the folder of a sweep.
         metrics: Which numbers to compare, keys of ``METRICS``; the five usual accuracies if left
             out.
         attribute: Judge by another attribute than the runs' own bias.
@@ -151,14 +152,14 @@ def compare(
         gains=gains,
         tests=tests,
         attribute=judged_by,
-        notes=(*_notes(rows), *_advice(baseline, gains)),
+        notes=(*_notes(rows), *_advice(baseline, gains), *unfinished_notes(_several(runs))),
     )
 
 
 def read_runs(folders: Folders, *, split: str | None = None) -> list[FinishedRun]:
     """Read finished runs of the same data, to be judged by the split or else by the usual one."""
-    several = [folders] if isinstance(folders, str | Path) else folders
-    paths = [Path(folder) for folder in several]
+    found = runs_by_data(_several(folders))
+    paths = [run for runs in found.values() for run in runs]
     if not paths:
         raise CrossbiasError("a comparison needs at least one run folder, got none")
     seen: set[Path] = set()
@@ -172,6 +173,10 @@ def read_runs(folders: Folders, *, split: str | None = None) -> list[FinishedRun
     for run in runs[1:]:
         _check_comparable(runs[0], run)
     return runs
+
+
+def _several(folders: Folders) -> list[Path]:
+    return [Path(each) for each in ([folders] if isinstance(folders, str | Path) else folders)]
 
 
 def _check_comparable(first: FinishedRun, other: FinishedRun) -> None:

@@ -106,7 +106,8 @@ def train_run(
 
     ``remarks`` are lines that end the header.
     """
-    from crossbias.train.run import Run  # the only import that brings Fabric
+    from crossbias.train.rehearsal import rehearse  # these two bring Fabric
+    from crossbias.train.run import Run
 
     config = config or TrainConfig()
     recipe = _as_recipe(network, train)
@@ -122,6 +123,8 @@ def train_run(
             device=run.device,
         )  # fmt: skip
         check_network(run)
+        if not resume:
+            rehearse(method, run)
         header = [*header_of(run, record), *remarks]
         run.folder = _open(folder, record, resume, run.devices.is_main)
         run.progress.header(header)

@@ -93,7 +93,8 @@ def _sum(counts: Tensor, where: Tensor) -> str:
 
 
 def _network(run: "Run") -> str:
-    parameters = list(run.outline().parameters())
+    network = run.outline() if isinstance(run.network, Recipe) else run.network
+    parameters = list(network.parameters())
     size = f"{sum(parameter.numel() for parameter in parameters):,} parameters"
     if isinstance(run.network, Recipe):
         start = "pretrained" if is_pretrained(run.network) else "not pretrained"

@@ -115,7 +115,7 @@ class Training:
         run = self.run
         for optimizer, config in run.optimizers:
             set_learning_rate(optimizer, learning_rate(config, self.epoch, self.epochs), run.device)
-        _set_training(self.method)
+        set_training(self.method)
         if self.step == 0:
             self.method.begin_epoch()
         self.pace.start()
@@ -290,7 +290,7 @@ class Training:
             check_shapes(self.method.network, saved["best"]["network"], f"{path}: best network")
         self.epoch, self.step, self.best = saved["epoch"], saved["step"], saved["best"]
         if self.step:  # what an epoch prepares and no checkpoint holds is prepared again
-            _set_training(self.method)
+            set_training(self.method)
             self.method.begin_epoch()
             restore(self.method.state(), saved["state"], path)
         self.meter.restore(saved["meter"], self.run.device)
@@ -331,7 +331,7 @@ def _value(validation: dict[str, float], rule: str) -> float:
     return validation["worst_group" if rule == "validation-worst-group" else "accuracy"]
 
 
-def _set_training(method: Method) -> None:
+def set_training(method: Method) -> None:
     """Training mode for all networks of a method, but for layers whose weights are frozen."""
     for part in method.state().values():
         if not isinstance(part, nn.Module):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from crossbias.data.images.cache import cached
@@ -23,6 +23,8 @@ FORMATS: Final = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF"
 
 LONGEST_SIDE: Final = 2**16 - 1
 """The longest side of an image in pixels, that of JPEG."""
+
+_LEAST_UPPER = 16  # values of 12 bits are below this in the upper eight of 16
 
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
@@ -95,6 +97,7 @@ def decode(file: BinaryIO, fit: Fit) -> bytes:
     try:
         with open_image(file) as image:
             _check_middle(image.size, fit)
+            _check_color_depth(image)
             pixels = np.asarray(_fitted(_in_colors(ImageOps.exif_transpose(image), fit), fit))
     except UnidentifiedImageError:
         raise CrossbiasError(f"is not an image ({', '.join(_formats())}, DICOM)") from None
@@ -160,6 +163,22 @@ def _check_middle(size: tuple[int, int], fit: Fit) -> None:
         raise CrossbiasError(
             f"is too large (the middle of {size[0]} x {size[1]} pixels at a short side of "
             f"{fit.size} needs more than {limit} pixels)"
+        )
+
+
+def _check_color_depth(image: Image.Image) -> None:
+    """Refuse color images of 16 bits of whose values hardly anything is left in the upper eight.
+
+    Pillow reads no more than these. It says so only before the pixels are read.
+    """
+    assert isinstance(image, ImageFile.ImageFile)
+    arguments = [tile.args for tile in image.tile]
+    if not any(";16" in str(argument) for argument in arguments) or image.mode.startswith("I"):
+        return
+    if np.asarray(image)[..., :3].max() < _LEAST_UPPER:  # transparency is no color
+        raise CrossbiasError(
+            "is a color image with 16 bits whose values need 12 bits or fewer; only the upper "
+            "eight of the 16 are read, which makes it nearly black; save it with 8 bits"
         )
 
 

@@ -43,7 +43,8 @@ class Folder(TableSource):
             and tests take it into account; the splits do not. The default is ``group_by``.
         validation: Fraction of the images in a drawn ``validation`` split.
         test: Fraction of the images in a drawn ``test`` split.
-        size: Side of the images in pixels. ``crossbias train`` chooses it if it is not given.
+        size: Side of the images in pixels. ``crossbias train`` and ``crossbias.load`` choose it if
+            it is not given.
         fit: ``crop`` keeps the proportions and cuts out the middle square, ``squash`` distorts.
         channels: 3 for color, or 1 for gray.
         depth: Number of bits that the values of 16-bit images use, such as 12. The default is

@@ -1,0 +1,219 @@
+import json
+import os
+import signal
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from crossbias.errors import CrossbiasError, Interrupted
+from crossbias.runs import RunFolder, compare
+from crossbias.runs.sweeps import SweepFolder, runs_by_data
+from crossbias.sweep import Plan, run_sweep
+from crossbias.sweep.local import LocalExecutor, free_memory
+
+TWO = """
+seeds = [0, 1]
+[[method]]
+name = "erm"
+[[method]]
+name = "class-balanced"
+[train]
+epochs = 1
+"""
+
+
+def states(folder) -> list[str]:
+    return [run.state for run in SweepFolder(folder).status()]
+
+
+def test_all_runs_are_trained_once_and_finished_ones_are_skipped(plan_file, tmp_path, here):
+    plan = Plan.read(plan_file(TWO))
+    runs = run_sweep(plan, tmp_path / "s")
+    assert [run.state for run in runs] == ["finished"] * 4
+    assert here[0].submitted == [run.name for run in runs]
+    run_sweep(plan, tmp_path / "s")
+    assert here[1].submitted == []
+    more = Plan.read(plan_file(TWO.replace("[0, 1]", "[0, 1, 2]")))
+    run_sweep(more, tmp_path / "s")
+    assert len(here[2].submitted) == 2
+    assert states(tmp_path / "s") == ["finished"] * 6
+
+
+def test_a_run_is_the_one_that_its_command_trains(plan_file, tmp_path, here, monkeypatch):
+    from crossbias.cli import main
+
+    plan = Plan.read(plan_file('[[method]]\nname = "erm"\n[train]\nepochs = 2'))
+    (run,) = run_sweep(plan, tmp_path / "s")
+    folder = RunFolder(tmp_path / "s" / "runs" / run.name)
+    config = json.loads(folder.config.read_text())
+    words = config["command"].split()[1:-1]
+    monkeypatch.setattr("sys.argv", ["crossbias", *words, str(tmp_path / "alone")])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    alone = RunFolder(tmp_path / "alone")
+    assert alone.model.read_bytes() == folder.model.read_bytes()
+
+
+def test_a_failed_run_is_listed_with_its_last_line_and_tried_again_on_request(
+    plan_file, tmp_path, here
+):
+    # The second network has too many logits for a run to begin.
+    plan = Plan.read(plan_file('[[network]]\nname = "mlp"\n[[network]]\nname = "resnet18"\n'))
+    finished, failed = run_sweep(plan, tmp_path / "s")
+    assert (finished.state, failed.state) == ("finished", "failed")
+    assert "resnet18" in failed.line
+    assert failed.line in (tmp_path / "s" / "logs" / f"{failed.name}.txt").read_text()
+    run_sweep(plan, tmp_path / "s")
+    assert here[1].submitted == []
+    run_sweep(plan, tmp_path / "s", retry=True)
+    assert here[2].submitted == [failed.name]
+
+
+def test_a_stopped_run_is_resumed_to_the_same_bits(plan_file, tmp_path, here, monkeypatch):
+    from crossbias.sweep import worker
+
+    plan = Plan.read(plan_file("[train]\nepochs = 3\nbatch_size = 4"))
+    (whole,) = run_sweep(plan, tmp_path / "whole")
+    before = worker.shown_progress
+
+    class Stopping:
+        """Asks to stop after the second epoch."""
+
+        def __getattr__(self, name):
+            return lambda *_: None
+
+        def end_epoch(self, record):
+            if record["epoch"] == 2:
+                SweepFolder(tmp_path / "s").stop_request.touch()
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(worker, "shown_progress", Stopping)
+    with pytest.raises(Interrupted, match="the same command continues it"):
+        run_sweep(plan, tmp_path / "s")
+    assert states(tmp_path / "s") == ["stopped"]
+    assert not SweepFolder(tmp_path / "s").stop_request.exists()
+    monkeypatch.setattr(worker, "shown_progress", before)
+    run_sweep(plan, tmp_path / "s")
+    models = [
+        tmp_path / name / "runs" / whole.name / "model.safetensors" for name in ("whole", "s")
+    ]
+    assert models[0].read_bytes() == models[1].read_bytes()
+    resumed = json.loads((tmp_path / "s" / "runs" / whole.name / "config.json").read_text())
+    assert len(resumed["resumes"]) == 1
+
+
+def test_another_sweep_in_the_folder_is_refused(plan_file, tmp_path, here):
+    run_sweep(Plan.read(plan_file(TWO)), tmp_path / "s")
+    with pytest.raises(CrossbiasError, match="holds another sweep: 4 of its runs are not in"):
+        run_sweep(Plan.read(plan_file(TWO + "lr = 0.5")), tmp_path / "s")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    with pytest.raises(CrossbiasError, match="exists and holds no sweep"):
+        run_sweep(Plan.read(plan_file(TWO)), tmp_path / "full")
+
+
+def test_two_processes_cannot_drive_one_sweep(plan_file, tmp_path, here):
+    from crossbias.runs.writer import Writer
+
+    plan = Plan.read(plan_file(TWO))
+    run_sweep(plan, tmp_path / "s")
+    other = Writer(tmp_path / "s")
+    other.acquire()
+    with pytest.raises(CrossbiasError, match="is being written by process"):
+        run_sweep(plan, tmp_path / "s")
+    other.release()
+
+
+def test_a_comparison_takes_the_folder_of_a_sweep(plan_file, tmp_path, here):
+    run_sweep(Plan.read(plan_file(TWO)), tmp_path / "s")
+    comparison = compare(tmp_path / "s")
+    assert [len(row.runs) for row in comparison.rows] == [2, 2]
+    assert comparison.baseline.runs[0].method == "erm"
+    SweepFolder(tmp_path / "s").failures.mkdir()
+    unfinished = comparison.runs[-1].path
+    (unfinished / "done").unlink()
+    notes = compare(tmp_path / "s").notes
+    assert f"1 of 4 runs of {tmp_path / 's'} are not finished." in notes
+
+
+def test_a_sweep_over_data_options_is_compared_part_by_part(plan_file, tmp_path, here):
+    text = '[[data]]\nname = "toy-2d"\nsize = 12\ntest_size = 9\n#[data]\n'
+    text += text.replace("12", "15")
+    run_sweep(Plan.read(plan_file(text + "[train]\nepochs = 1")), tmp_path / "s")
+    parts = runs_by_data([tmp_path / "s"])
+    assert {data: len(runs) for data, runs in parts.items()} == {
+        "toy-2d (size 12, test_size 9)": 1,
+        "toy-2d (size 15, test_size 9)": 1,
+    }
+
+
+def test_a_sweep_without_a_finished_run_cannot_be_compared(tmp_path):
+    folder = SweepFolder(tmp_path)
+    folder.write_listing({"a": "toy-2d"}, {})
+    with pytest.raises(CrossbiasError, match=r"no run of the sweep .* is finished; see: crossbias"):
+        compare(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '{"runs": 3}', '{"runs": {"../x": "d"}}', '{"runs": {"a": 1}}']
+)
+def test_a_damaged_listing_is_one_line(tmp_path, text):
+    (tmp_path / "sweep.json").write_text(text)
+    with pytest.raises(CrossbiasError, match="is damaged; start the sweep again"):
+        SweepFolder(tmp_path).status()
+
+
+def test_processes_train_in_parallel_and_a_killed_one_fails_alone(plan_file, tmp_path, program):
+    plan = Plan.read(plan_file(TWO + "batch_size = 4\n[grid]\ntrain.validation_interval = [1]\n"))
+    jobs = plan.jobs()
+    long = Plan.read(plan_file("[train]\nepochs = 100000\nbatch_size = 1")).jobs()
+    executor = LocalExecutor(tmp_path, jobs=3, threads=1)
+    executor.submit([jobs[0], jobs[1], *long])
+    outcomes = {}
+    while len(outcomes) < 2:
+        outcomes |= {outcome.name: outcome for outcome in executor.ended(1)}
+    assert {outcome.state for outcome in outcomes.values()} == {"finished"}
+    assert executor.room() == 1
+    assert min(outcome.memory for outcome in outcomes.values()) > 10**8
+    begun = tmp_path / "runs" / long[0].name / "checkpoint.pt"
+    while not begun.exists():
+        time.sleep(0.05)
+    os.kill(executor._busy()[0].process.pid, signal.SIGKILL)
+    (killed,) = executor.ended(10)
+    assert (killed.state, killed.line) == ("failed", "its process ended with SIGKILL")
+    executor.submit(long)  # resumes it
+    time.sleep(0.5)
+    executor.stop()
+    (stopped,) = executor.ended(60)
+    assert stopped.state == "stopped"
+    assert SweepFolder(tmp_path).state_of(long[0].name) == "stopped"
+    executor.close()
+
+
+def test_a_run_waits_for_the_memory_that_others_needed(tmp_path, monkeypatch):
+    executor = LocalExecutor(tmp_path, jobs=2, threads=1)
+    assert executor.room() == 1
+    executor._workers.append(SimpleNamespace(job="a", device=None))
+    executor._memory = 1000
+    monkeypatch.setattr("crossbias.sweep.local.free_memory", lambda: 1099)
+    assert executor.room() == 0
+    monkeypatch.setattr("crossbias.sweep.local.free_memory", lambda: 1100)
+    assert executor.room() == 1
+    executor._workers.clear()
+    monkeypatch.setattr("crossbias.sweep.local.free_memory", lambda: 0)
+    assert executor.room() == 1  # one run is always trained
+
+
+def test_free_memory_is_the_smaller_of_machine_and_container(tmp_path):
+    for name, text in {
+        "proc/meminfo": "MemTotal: 9 kB\nMemAvailable:    2048 kB\n",
+        "sys/fs/cgroup/memory.max": "1000000\n",
+        "sys/fs/cgroup/memory.current": "400000\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert free_memory(tmp_path) == 600000
+    (tmp_path / "sys/fs/cgroup/memory.max").write_text("max\n")
+    assert free_memory(tmp_path) == 2048 * 1024
+    assert free_memory(tmp_path / "none") is None

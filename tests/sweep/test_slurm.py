@@ -1,0 +1,86 @@
+"""A real Slurm of one node on this machine, where root may start one."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crossbias.errors import CrossbiasError
+from crossbias.runs import RunFolder
+from crossbias.sweep import Plan, run_sweep
+
+SCRIPT = Path(__file__).with_name("slurm.sh")
+MISSING = [name for name in ("slurmctld", "slurmd", "munged", "sbatch") if not shutil.which(name)]
+PLAN = """
+seeds = [0, 1]
+[train]
+epochs = 300
+batch_size = 4
+[slurm]
+cpus_per_task = 1
+time = 5
+"""
+
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def slurm(tmp_path_factory, monkeypatch) -> Iterator[None]:
+    if MISSING or os.geteuid():
+        pytest.skip(f"no Slurm can be started: root, and {', '.join(MISSING)}, are needed")
+    folder, ports = tmp_path_factory.mktemp("slurm"), []
+    for _ in range(2):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            ports.append(str(free.getsockname()[1]))
+    subprocess.run([SCRIPT, "start", folder, *ports], check=True)
+    monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    yield
+    subprocess.run([SCRIPT, "stop", folder], check=True)
+
+
+def preempt(folder: Path) -> None:
+    """Send the signal of a preemption to the first run that has saved something."""
+    while not (saved := list(folder.glob("runs/*/checkpoint.pt"))):
+        time.sleep(0.1)
+    jobs = json.loads((folder / "slurm" / "jobs.json").read_text())
+    number = jobs[saved[0].parent.name]
+    subprocess.run(["scancel", "--signal=USR2", number], check=True)
+    # Slurm lets a job that is back in its queue wait for two minutes.
+    reason = ["squeue", "--noheader", "--format=%r", f"--jobs={number}"]
+    while subprocess.check_output(reason, text=True) != "BeginTime\n":
+        time.sleep(0.1)
+    subprocess.run(["scontrol", "update", f"JobId={number}", "StartTime=now"], check=True)
+
+
+def test_runs_of_an_array_end_and_a_preempted_one_resumes_to_the_same_bits(
+    slurm, plan_file, tmp_path
+):
+    plan = Plan.read(plan_file(PLAN))
+    signal = threading.Thread(target=preempt, args=[tmp_path / "slurm"])
+    signal.start()
+    runs = run_sweep(plan, tmp_path / "slurm", on="slurm", jobs=2)
+    signal.join()
+    assert [run.state for run in runs] == ["finished", "finished"]
+    folders = [RunFolder(tmp_path / "slurm" / "runs" / run.name) for run in runs]
+    resumes = [json.loads(folder.config.read_text()).get("resumes", []) for folder in folders]
+    assert sorted(map(len, resumes)) == [0, 1]
+    alone = run_sweep(plan, tmp_path / "local", jobs=2)
+    for folder, run in zip(folders, alone, strict=True):
+        other = RunFolder(tmp_path / "local" / "runs" / run.name)
+        assert folder.model.read_bytes() == other.model.read_bytes()
+
+
+def test_a_machine_without_slurm_is_one_line(plan_file, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(CrossbiasError, match="there is no Slurm on this machine"):
+        run_sweep(Plan.read(plan_file("")), tmp_path / "s", on="slurm")
