@@ -27,8 +27,9 @@ from benchmarks.fire import (
     sequences,
 )
 from benchmarks.fire.subjects import METHODS, Arena, Skipped
-from benchmarks.measure import keep
+from benchmarks.measure import RESULTS, keep
 from crossbias.data.memory_maps import CACHE_VARIABLE
+from crossbias.train.environment import source_commit
 
 Kind = Callable[[Arena], Iterator[str | None]]
 
@@ -162,6 +163,13 @@ def table(found: Counts) -> str:
     return "\n".join(lines)
 
 
+def kept() -> Counts:
+    """What was found before, by kind: a kind that is tried alone replaces its own counts."""
+    file = RESULTS / "fire-cpu.json"
+    found: Counts = json.loads(file.read_text())["found"] if file.exists() else {}
+    return {kind: counts for kind, counts in found.items() if kind in KINDS}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.fire")
     parser.add_argument("--share", type=float, default=1.0, help="Share of the tries to make.")
@@ -176,8 +184,9 @@ def main() -> None:
             share=given.share,
         )  # fmt: skip
     print(table(found))
-    if not given.only and given.share == 1.0:
-        keep("fire", {"seed": given.seed, "kinds": found}, "cpu")
+    if given.share == 1.0:
+        record = {"seed": given.seed, "jobs": given.jobs, "commit": source_commit()}
+        keep("fire", kept() | {kind: counts | record for kind, counts in found.items()}, "cpu")
     sys.exit(any(counts["failed"] for counts in found.values()))
 
 

@@ -217,6 +217,8 @@ def _differences(whole: Path, path: Path, deleted: str) -> Iterator[str]:
         {file.relative_to(run).as_posix() for file in files(run)} - {*LOCK_FILES, *process}
         for run in (whole, path)
     ]  # a lock that nobody holds stays behind if a process is killed after its last file
+    if deleted.startswith("stages/"):  # the list of stages lacks it, too
+        names = [each - {"stages.json"} for each in names]
     if alone := (names[0] ^ names[1]) - {deleted}:
         yield f"files that only one has: {', '.join(sorted(alone))}"
     for name in sorted(names[0] & names[1]):

@@ -13,6 +13,7 @@ from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.methods import ERM, PGD
 from crossbias.runs import RunFolder, read_run
 from crossbias.runs.config_file import read_config, write_config
+from crossbias.runs.files import read_json
 from crossbias.runs.health import Symptom, save_health
 from crossbias.testing import tiny_data, tiny_network
 from crossbias.train.run import Run
@@ -204,6 +205,16 @@ def test_the_health_of_another_run_is_not_resumed(tmp_path, monkeypatch):
     save_health(folder / "health.json", [Symptom("other", "Another run.", "None.")], "another")
     with pytest.raises(CrossbiasError, match=r"health\.json is damaged or of another run"):
         fitted(folder, resume=True)
+
+
+def test_a_lost_file_about_the_health_of_stages_is_written_again(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    stopped(folder, monkeypatch, after=7)
+    (folder / "health.json").unlink()
+    whole = fitted(tmp_path / "whole")
+    assert whole.health
+    assert fitted(folder, resume=True).health == whole.health
+    assert read_json(folder / "health.json") == read_json(tmp_path / "whole" / "health.json")
 
 
 @pytest.mark.parametrize("left", [0, 1])

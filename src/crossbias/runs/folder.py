@@ -189,8 +189,7 @@ class RunFolder:
         path = self._stage(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, lambda file: torch.save(value, file))
-        hashes = self.hashes_of_stages() | {name: hash_of(path)}
-        write_json(self.stage_hashes, {"identity": self.identity, "stages": hashes})
+        self._list_stages(self.hashes_of_stages() | {name: hash_of(path)})
 
     def load_stage(self, name: str) -> Any:
         """What a stage computed, tensors on the CPU; None where it did not finish."""
@@ -201,6 +200,19 @@ class RunFolder:
             raise self._damaged_stage(name)
         return load_torch(path)
 
+    def _list_stages(self, hashes: dict[str, str]) -> None:
+        """Write the hashes of stages, and what went wrong in them."""
+        health = read_json(self.health) if self.health.exists() else []
+        listed = {"identity": self.identity, "stages": hashes, "health": health}
+        write_json(self.stage_hashes, listed)
+
+    def restore_health(self) -> None:
+        """Write what went wrong in finished stages once more if the file was lost."""
+        if self.hashes_of_stages() and not self.health.exists():
+            health = read_json(self.stage_hashes).get("health")
+            if health:
+                write_json(self.health, health)
+
     def check_stages(self) -> None:
         """Refuse damaged stages, also those that only wait to become part of the finished run."""
         listed = self.hashes_of_stages()
@@ -209,7 +221,7 @@ class RunFolder:
             if hash_of(self._stage(name)) != known:
                 raise self._damaged_stage(name)
         if there != listed:  # the others are about to be trained again
-            write_json(self.stage_hashes, {"identity": self.identity, "stages": there})
+            self._list_stages(there)
 
     def _damaged_stage(self, name: str) -> CrossbiasError:
         return CrossbiasError(

@@ -269,6 +269,7 @@ def _open(
     opened.names_code = names_code(record)
     if resume and is_main:
         with opened.released_on_error():
+            opened.restore_health()
             opened.check_stages()
     return opened
 
