@@ -44,3 +44,33 @@ def test_the_audit_alarms_at_the_stated_rate_once_clusters_are_named() -> None:
         assert row["with clusters"] <= 20  # of 200 sets; more has a probability of .1% at 5%
         assert f"| {row['data']} | {row['without clusters']} | {row['with clusters']} |" in page
     assert found["rows"][0]["without clusters"] == found["sets"] == 200
+
+
+def test_slices_are_reported_at_the_stated_rate() -> None:
+    found = json.loads((ROOT / "benchmarks/results/slices-cpu.json").read_text())["found"]
+    page = (ROOT / "docs/audit.md").read_text()
+    most = 12  # of 100 models; more has a probability of .2% at 5%
+    assert found["sets"] == 100
+    for row in found["false alarms"]:
+        assert row["alarms"] <= most
+        assert f"| {row['data']} | {row['alarms']} |" in page
+    for row in found["patients"]:
+        assert row["with clusters"] <= most < row["without clusters"]
+        assert f"| {row['data']} | {row['without clusters']} | {row['with clusters']} |" in page
+    for row in found["power"]:
+        assert (
+            f"| {row['data']} | {row['found']} | {row['explained']} | {row['purity']:.0%} |" in page
+        )
+
+
+def test_groups_are_flagged_at_the_stated_rate_and_planted_ones_are_found() -> None:
+    found = json.loads((ROOT / "benchmarks/results/intersections-cpu.json").read_text())["found"]
+    page = (ROOT / "docs/verify.md").read_text()
+    limit = 0.05 * found["sets"] + 3.1 * (0.05 * 0.95 * found["sets"]) ** 0.5  # p = .1%
+    for row in found["null"]:
+        alarms = row["sets with an alarm"]
+        assert alarms <= limit or "not named" in row["setting"], row
+        assert f"| {row['setting']} | {row['groups tested']} | {alarms} |" in page
+    for row in found["planted"]:
+        setting, *counts = row.values()
+        assert f"| {setting} | {' | '.join(map(str, counts))} |" in page

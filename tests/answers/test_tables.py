@@ -143,3 +143,11 @@ def test_a_table_says_what_it_holds(tumors: pd.DataFrame) -> None:
     assert repr(answer_table(tumors[["y", "p"]])) == "<569 rows of the table: y, p>"
     assert repr(verify_table(tumors, **CHOSEN)) == "<569 samples of the table: p>"
     assert "<iframe" in verify_table(tumors, **CHOSEN)._repr_html_()
+
+
+def test_the_numbers_over_all_samples_do_not_depend_on_the_attributes(tumors: pd.DataFrame) -> None:
+    chosen = CHOSEN | {"bias": (), "cluster": "patient", "weight": "weight"}
+    alone = verify_table(tumors, **chosen).first
+    beside = verify_table(tumors, **chosen | {"bias": "size"}).first
+    assert alone.metrics == beside.metrics
+    assert alone.numbers == beside.numbers

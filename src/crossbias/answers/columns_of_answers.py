@@ -63,7 +63,11 @@ def identities(what: str, cells: Cells) -> tuple[NDArray[np.int64], list[str]]:
     """
     numbers, distinct = _distinct(cells)
     for place, value in enumerate(distinct):
-        if as_text(value) in ("", "nan"):
+        if (
+            value is None
+            or value in ("", "nan")
+            or (isinstance(value, float) and math.isnan(value))
+        ):
             raise CrossbiasError(
                 f"{what} is empty in row {_first(numbers, place)}; give every row a value"
             )

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,7 +15,7 @@ from crossbias.answers.same_samples import order_of, rows_by_identifier
 from crossbias.data.own.table import EncodedColumn
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
-from crossbias.verify.given_columns import listed
+from crossbias.verify.given_columns import checked_weights, listed
 
 BETWEEN: Final = " & "  # joins the columns in the name of an intersection
 
@@ -196,12 +195,5 @@ def _clusters(table: AnswerTable, column: str) -> Tensor:
 
 
 def _weights(table: AnswerTable, column: str) -> Tensor:
-    weights = numbers_of(f"{column} of {table.name}", table.cells(column))
-    wrong = ~((weights > 0) & np.isfinite(weights))  # NaN is wrong
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise CrossbiasError(
-            f"{column} of {table.name} is {weights[row]:g} in row {row + 1}; weights are above 0: "
-            f"leave out rows that do not count"
-        )
-    return torch.from_numpy(weights)
+    what = f"{column} of {table.name}"
+    return torch.from_numpy(checked_weights(what, numbers_of(what, table.cells(column))))
