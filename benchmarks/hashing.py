@@ -17,7 +17,6 @@ from pathlib import Path
 import crossbias
 from benchmarks.measure import keep
 from crossbias import TrainConfig
-from crossbias.data import load
 from crossbias.methods import ERM
 from crossbias.runs import RunFolder
 
@@ -29,7 +28,9 @@ MINUTE = 60.0
 
 def main() -> None:
     found = {}
-    train, test = (load("glyphs", split, size=512, test_size=2_000) for split in ("train", "test"))
+    train, test = (
+        crossbias.load("glyphs", split, size=512, test_size=2_000) for split in ("train", "test")
+    )
     for network in NETWORKS:
         with tempfile.TemporaryDirectory() as home:
             folder = RunFolder(Path(home) / "run")

@@ -234,7 +234,11 @@ def files(path: Path) -> list[Path]:
 
 
 def _content(file: Path) -> object:
-    return json.loads(file.read_text()) if file.suffix == ".json" else file.read_bytes()
+    if file.suffix != ".json":
+        return file.read_bytes()
+    content = json.loads(file.read_text())
+    # Which symptoms were known when a stage ended depends on where the run was disturbed.
+    return content | {"health": None} if file.name == "stages.json" else content
 
 
 def logged(path: Path) -> list[dict[str, object]]:

@@ -217,6 +217,15 @@ def test_a_lost_file_about_the_health_of_stages_is_written_again(tmp_path, monke
     assert read_json(folder / "health.json") == read_json(tmp_path / "whole" / "health.json")
 
 
+def test_changed_words_about_the_health_of_stages_are_refused(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    stopped(folder, monkeypatch, after=7)
+    path = folder / "stages.json"
+    path.write_text(path.read_text().replace('"sentence": "', '"sentence": "Not ', 1))
+    with pytest.raises(CrossbiasError, match=r"stages\.json is damaged or of another run"):
+        fitted(folder, resume=True)
+
+
 @pytest.mark.parametrize("left", [0, 1])
 def test_lost_lines_of_the_log_are_reported(tmp_path, monkeypatch, left):
     folder = tmp_path / "run"

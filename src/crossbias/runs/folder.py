@@ -26,6 +26,7 @@ from crossbias.runs.files import (
     write_atomically,
     write_json,
 )
+from crossbias.runs.health import symptoms_of
 from crossbias.runs.writer import LOCK_FILES, Writer
 
 _LEFT = f".{'[0-9a-f]' * 16}.tmp"  # what write_atomically leaves if the process is killed
@@ -207,10 +208,14 @@ class RunFolder:
         write_json(self.stage_hashes, listed)
 
     def restore_health(self) -> None:
-        """Write what went wrong in finished stages once more if the file was lost."""
-        if self.hashes_of_stages() and not self.health.exists():
+        """Write what went wrong in finished stages once more if the file was lost.
+
+        Raises:
+            CrossbiasError: What the list of stages says about it is damaged.
+        """
+        if self.hashes_of_stages():
             health = read_json(self.stage_hashes).get("health")
-            if health:
+            if symptoms_of(health, self.stage_hashes, self.mark) and not self.health.exists():
                 write_json(self.health, health)
 
     def check_stages(self) -> None:

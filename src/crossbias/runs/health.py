@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import checksum, read_json, write_json
@@ -35,10 +35,13 @@ def load_health(path: Path, mark: str | None = None) -> list[Symptom]:
     Raises:
         CrossbiasError: The file is damaged, or that of another run than ``mark`` names.
     """
-    if not path.exists():
-        return []
+    return symptoms_of(read_json(path), path, mark) if path.exists() else []
+
+
+def symptoms_of(entries: Any, path: Path, mark: str | None = None) -> list[Symptom]:
+    """The symptoms behind the entries of a file, as for ``load_health``."""
     try:
-        return [_symptom(mark, **entry) for entry in read_json(path)]
+        return [_symptom(mark, **entry) for entry in entries]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CrossbiasError(
             f"{path} is damaged or of another run, it must list a name, a sentence and a remedy "
