@@ -16,7 +16,7 @@ from pathlib import Path
 
 import crossbias
 from benchmarks.measure import keep
-from crossbias import TrainConfig
+from crossbias import TrainConfig, load
 from crossbias.methods import ERM
 from crossbias.runs import RunFolder
 
