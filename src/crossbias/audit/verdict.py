@@ -47,12 +47,13 @@ def verdict_of(
     model: ModelFinding | None,
     not_tested: Sequence[str],
     alike: NearDuplicates | None = None,
+    clusters: str = "",
 ) -> Verdict:
     """Put everything that was found, with corrected p-values, into words.
 
     A paragraph about attributes, one about cues, one about the model and one about its slices: that
     an attribute gives the class away and that the task is easy are different findings. If many
-    images are ``alike``, a last paragraph says so.
+    images are ``alike``, a last paragraph says so, as does one about ``clusters``.
     """
     known = [found for found in attributes if _is_found(found.p_corrected)]
     strongest_first = sorted(known, key=_association, reverse=True)
@@ -65,6 +66,8 @@ def verdict_of(
         about_model += [_slice(found) for found in model.slices.found]
     if alike is not None:
         parts.append(_alike(alike))
+    if clusters:
+        parts.append(clusters)
     findings = (*map(_attribute, strongest_first), *map(_cue, seen), *about_model)
     return Verdict("\n\n".join(parts), findings, tuple(not_tested))
 
