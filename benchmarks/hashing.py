@@ -28,9 +28,7 @@ MINUTE = 60.0
 
 def main() -> None:
     found = {}
-    train, test = (
-        crossbias.load("glyphs", split, size=512, test_size=2_000) for split in ("train", "test")
-    )
+    train, test = (load("glyphs", split, size=512, test_size=2_000) for split in ("train", "test"))
     for network in NETWORKS:
         with tempfile.TemporaryDirectory() as home:
             folder = RunFolder(Path(home) / "run")
