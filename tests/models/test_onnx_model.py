@@ -7,6 +7,7 @@ from tests.onnx_files import WEIGHTS, answers
 
 import crossbias
 from crossbias import BiasedDataset, CrossbiasError
+from crossbias.models.answered_tables import about
 from crossbias.models.data_for_models import sizes_for
 from crossbias.models.onnx_metadata import OnnxMetadata
 
@@ -193,6 +194,12 @@ def test_more_outputs_than_classes_of_the_data_ask_for_names(onnx_file, images):
     model = crossbias.load_model(onnx_file())
     with pytest.raises(CrossbiasError, match=r"gives \(1, 2\) .* name all in the order"):
         crossbias.evaluate(model, lone, normalize="none")
+
+
+def test_a_note_has_the_size_that_the_model_sees(images):
+    data = data_of(images, crop=3)
+    model = crossbias.load_model(lambda batch: batch.flatten(1)[:, :2], outputs="logits")
+    assert "it takes 3 x 3 x 3, pixels from 0 to 1" in about(model, data, "none", named=False)
 
 
 def test_damaged_metadata_is_refused(onnx_file):

@@ -112,7 +112,7 @@ def audit(
         near_duplicates=alike,
         suspects=suspects,
         model=model,
-        verdict=verdict_of(attributes, cues, model, not_tested, alike),
+        verdict=verdict_of(attributes, cues, model, not_tested, alike, _clusters(data)),
         slice_members=members,
         pictures=(*(() if suspects is None else suspect_pictures(some, suspects)), *sheets),
     )  # fmt: skip
@@ -126,7 +126,7 @@ def _tried(
     A model of somebody else answers two samples now: what it does not take is found before the
     long work.
     """
-    found = with_features(as_module(network), data.inputs.shape[1:])
+    found = with_features(as_module(network), data.seen_shape)
     if normalize is not None or isinstance(found, OutsideModel):
         data = prepared(found, data, normalize)
         predict(found, data.subset(torch.arange(min(2, len(data)))))
@@ -162,6 +162,17 @@ def _drawn(n: int, limit: int, seed: int) -> Tensor:
 
 def _subset(data: BiasedDataset, rows: Tensor) -> BiasedDataset:
     return data if len(rows) == len(data) else data.subset(rows)
+
+
+def _clusters(data: BiasedDataset) -> str:
+    """What was done about samples that belong together, as a paragraph of the verdict."""
+    if data.cluster is None:
+        return ""
+    number = len(torch.unique(data.cluster))
+    return (
+        f"The {len(data):,} samples are in {number:,} clusters. Samples of a cluster stay together "
+        f"in all tests, and intervals are over clusters."
+    )
 
 
 def _about(data: BiasedDataset, some: BiasedDataset) -> dict[str, Any]:

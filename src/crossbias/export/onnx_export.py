@@ -123,7 +123,7 @@ def _metadata(trained: TrainedRun, pixels: Pixels) -> OnnxMetadata:
     images = len(shape) > 1
     return OnnxMetadata(
         classes=trained.classes,
-        shape=(*shape[:-2], crop, crop) if images and crop else shape,
+        shape=(*shape[:-2], *(min(side, crop or side) for side in shape[-2:])) if images else shape,
         pixels=pixels if images else None,
         normalization=normalization_of(facts) if images else None,
         reading=_reading(config["data"]),

@@ -157,7 +157,7 @@ def about(
         else f"it names no classes, so its outputs are taken in the order of the data's: {classes}"
         f" (--classes gives another)"
     )
-    shape = " x ".join(map(str, data.inputs.shape[1:]))
+    shape = " x ".join(map(str, data.seen_shape))
     pixels = _pixels(data, normalize)
     return f"{model.name}: {order}; it takes {shape}{pixels}; it gives {model.answered}."
 
