@@ -27,12 +27,13 @@ def test_a_result_is_of_a_program_that_exists(path):
     assert json.loads(path.read_text())["benchmark"] in PROGRAMS
 
 
-def test_the_page_of_coverage_is_generated_and_no_interval_falls_below_92_percent() -> None:
+def test_the_page_of_coverage_is_generated_and_no_interval_falls_3_points_below_its_claim() -> None:
     found = json.loads((ROOT / "benchmarks/results/coverage-cpu.json").read_text())["found"]
     page = (ROOT / coverage.PAGE).read_text()
     assert page == coverage.page(found["rows"], found["splits"])
     for row in found["rows"]:
-        assert row["coverage"] >= 0.92 or row["interval"].startswith("(not used)"), row
+        least = 0.87 if "90% claimed" in row["interval"] else 0.92
+        assert row["coverage"] >= least or row["interval"].startswith("(not used)"), row
     simulated = {(case.interval, case.setting) for case in coverage.cases()}
     assert simulated <= {(row["interval"], row["setting"]) for row in found["rows"]}
 
@@ -44,3 +45,33 @@ def test_the_audit_alarms_at_the_stated_rate_once_clusters_are_named() -> None:
         assert row["with clusters"] <= 20  # of 200 sets; more has a probability of .1% at 5%
         assert f"| {row['data']} | {row['without clusters']} | {row['with clusters']} |" in page
     assert found["rows"][0]["without clusters"] == found["sets"] == 200
+
+
+def test_slices_are_reported_at_the_stated_rate() -> None:
+    found = json.loads((ROOT / "benchmarks/results/slices-cpu.json").read_text())["found"]
+    page = (ROOT / "docs/audit.md").read_text()
+    most = 12  # of 100 models; more has a probability of .2% at 5%
+    assert found["sets"] == 100
+    for row in found["false alarms"]:
+        assert row["alarms"] <= most
+        assert f"| {row['data']} | {row['alarms']} |" in page
+    for row in found["patients"]:
+        assert row["with clusters"] <= most < row["without clusters"]
+        assert f"| {row['data']} | {row['without clusters']} | {row['with clusters']} |" in page
+    for row in found["power"]:
+        assert (
+            f"| {row['data']} | {row['found']} | {row['explained']} | {row['purity']:.0%} |" in page
+        )
+
+
+def test_groups_are_flagged_at_the_stated_rate_and_planted_ones_are_found() -> None:
+    found = json.loads((ROOT / "benchmarks/results/intersections-cpu.json").read_text())["found"]
+    page = (ROOT / "docs/verify.md").read_text()
+    limit = 0.05 * found["sets"] + 3.1 * (0.05 * 0.95 * found["sets"]) ** 0.5  # p = .1%
+    for row in found["null"]:
+        alarms = row["sets with an alarm"]
+        assert alarms <= limit or "not named" in row["setting"], row
+        assert f"| {row['setting']} | {row['groups tested']} | {alarms} |" in page
+    for row in found["planted"]:
+        setting, *counts = row.values()
+        assert f"| {setting} | {' | '.join(map(str, counts))} |" in page

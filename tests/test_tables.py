@@ -289,7 +289,7 @@ ROWS = [pytest.param(path, row, id=f"{path.stem} {row}") for path in DIGITS for 
 SHORT = {
     "train.epochs": 1,
     "train.steps": 2,
-    "train.batch_size": 30,
+    "train.batch_size": 20,
     "train.device": "cpu",
     "train.precision": "float32",
 }
@@ -297,7 +297,7 @@ SHORT = {
 
 def few_originals(collection: str, part: str, root: Path | None) -> Original:
     """Noise with labels in place of the collections, enough to start on."""
-    count = 120 if part == "train" else 40
+    count = 60 if part == "train" else 20
     generator = torch.Generator().manual_seed(count)
     images = torch.randint(0, 256, (count, 28, 28), dtype=torch.uint8, generator=generator)
     return Original(images, torch.arange(count) % 10)

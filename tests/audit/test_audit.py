@@ -182,7 +182,9 @@ def test_hostile_names_stay_text(tmp_path):
     found.write(tmp_path / "a")
     kept = json.loads((tmp_path / "a" / "audit.json").read_text())
     assert kept["attributes"][0]["name"] == name
-    assert {path.name for path in (tmp_path / "a").iterdir()} == {"audit.html", "audit.json"}
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {
+        *("audit.html", "audit.json", "groups.csv", "slices.csv", "suspects.csv")
+    }
     page = (tmp_path / "a" / "audit.html").read_text()
     assert html.escape(name) in page
     assert name not in page

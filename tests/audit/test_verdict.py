@@ -11,6 +11,7 @@ from crossbias.audit.attributes import AttributeFinding, audit_attributes
 from crossbias.audit.counterfactual import Flips
 from crossbias.audit.model import ConfidentErrors, FeatureFinding, ModelFinding
 from crossbias.audit.probed_cues import CueByAttribute, CueFinding
+from crossbias.audit.slices import Slices
 from crossbias.audit.verdict import untested_findings, verdict_of
 from crossbias.verify import Estimate, wilson
 
@@ -33,6 +34,7 @@ def cue(solved: float, **changes: Any) -> CueFinding:
 
 def model(**changes: Any) -> ModelFinding:
     found = {"features": (), "flips": (), "confident_errors": (), "overall_errors": wilson(5, 100)}
+    found |= {"slices": Slices(tested=0, found=()), "answers": ()}
     return ModelFinding(name="run", split="test", hash="", **(found | changes))
 
 

@@ -22,6 +22,8 @@ def config_of(network: str, shape: tuple[int, ...], crop: int = 0) -> dict[str, 
         "data": {
             "name": "folder:/home/somebody/birds",
             "bias": None,
+            "fit": "squash",
+            "depth": None,
             "hashes": {"train": "0123"},
             "shape": list(shape),
             "classes": ["duck", "gull", "crow, hooded"],

@@ -70,6 +70,7 @@ def test_a_file_names_its_classes_size_and_normalization(exported):
     assert (model.metadata.shape, model.metadata.pixels) == (SHAPE, "float")
     assert model.metadata.normalization == (MEAN, STD)
     assert model.metadata.origin["data"] == "birds"
+    assert model.metadata.reading == {"fit": "squash"}
     assert (model.input.batch, model.input.shape) == (None, SHAPE)
     assert b"/home/somebody" not in exported.read_bytes()
 

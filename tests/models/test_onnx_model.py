@@ -7,6 +7,9 @@ from tests.onnx_files import WEIGHTS, answers
 
 import crossbias
 from crossbias import BiasedDataset, CrossbiasError
+from crossbias.models.answered_tables import about
+from crossbias.models.data_for_models import sizes_for
+from crossbias.models.onnx_metadata import OnnxMetadata
 
 SAMPLES = 7
 
@@ -151,6 +154,52 @@ def test_classes_of_another_number_are_refused(onnx_file, images):
     model = crossbias.load_model(onnx_file(), classes=["cat", "fox"])
     with pytest.raises(CrossbiasError, match=r"has the class 'dog', which the model was not"):
         crossbias.evaluate(model, data_of(images), normalize="none")
+
+
+def own_file(onnx_file, **options):
+    """A file with the metadata of ``crossbias export``."""
+    metadata = OnnxMetadata(
+        classes=("cat", "dog"),
+        shape=(3, 4, 4),
+        pixels="float",
+        normalization=((0.0,), (1.0,)),
+        reading={"fit": "squash", "depth": 12},
+        origin={},
+    )
+    return onnx_file(metadata=metadata.to_properties(), **options)
+
+
+def test_what_a_file_says_is_not_contradicted(onnx_file, images):
+    path = own_file(onnx_file)
+    with pytest.raises(CrossbiasError, match=r"are cat, dog, as the file says, and not dog, cat"):
+        crossbias.load_model(path, classes=["dog", "cat"])
+    model = crossbias.load_model(path, classes=["cat", "dog"])
+    with pytest.raises(CrossbiasError, match=r"normalizes images itself, so 'imagenet' would do"):
+        crossbias.evaluate(model, data_of(images), normalize="imagenet")
+    plain = crossbias.evaluate(model, data_of(images))
+    assert plain == crossbias.evaluate(model, data_of(images), normalize="none")
+
+
+def test_images_are_read_as_a_file_takes_them(onnx_file):
+    model = crossbias.load_model(own_file(onnx_file))
+    wanted = {"fit": "squash", "depth": 12, "size": 4, "channels": 3}
+    assert sizes_for(model, "folder:images") == wanted
+    assert sizes_for(model, "glyphs") == {"image_size": 4}
+    assert sizes_for(crossbias.load_model(onnx_file(("n", 3, "h", "w"))), "glyphs") == {}
+
+
+def test_more_outputs_than_classes_of_the_data_ask_for_names(onnx_file, images):
+    one = data_of(images[:1])
+    lone = BiasedDataset(inputs=one.inputs, targets=one.targets, classes=("cat",))
+    model = crossbias.load_model(onnx_file())
+    with pytest.raises(CrossbiasError, match=r"gives \(1, 2\) .* name all in the order"):
+        crossbias.evaluate(model, lone, normalize="none")
+
+
+def test_a_note_has_the_size_that_the_model_sees(images):
+    data = data_of(images, crop=3)
+    model = crossbias.load_model(lambda batch: batch.flatten(1)[:, :2], outputs="logits")
+    assert "it takes 3 x 3 x 3, pixels from 0 to 1" in about(model, data, "none", named=False)
 
 
 def test_damaged_metadata_is_refused(onnx_file):

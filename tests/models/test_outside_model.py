@@ -148,6 +148,13 @@ def test_a_callable_may_name_its_classes(inputs, data):
     assert found.overall.value == pytest.approx(1 / 3)
 
 
+def test_a_function_may_return_a_loaded_model(module):
+    module.load = lambda: crossbias.load_model(lambda images: LOGITS, classes=["0", "1"])
+    found = crossbias.load_model("somebodys_models:load", outputs="logits")
+    assert (found.classes, found.answered) == (("0", "1"), "logits")
+    assert crossbias.load_model("somebodys_models:load", classes=["1", "0"]).classes == ("1", "0")
+
+
 def test_alignments_follow_the_order_of_the_classes(data):
     turned = crossbias.load_model(lambda images: LOGITS.flip(1), classes=["1", "0"])
     aligned = torch.tensor([[True, False], [False, True]])  # in the order of the data's classes

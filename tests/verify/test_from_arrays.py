@@ -270,3 +270,27 @@ def test_a_message_does_not_list_a_thousand_classes() -> None:
     names = [f"class {number}" for number in range(1000)]
     with pytest.raises(CrossbiasError, match=r"class 106, and 990 more\)"):
         verify(target=names, prediction=["nothing"] * 1000)
+
+
+def test_data_frames_name_their_columns() -> None:
+    """Probabilities and attributes as data frames, and weights, give what arrays do."""
+    draw = np.random.default_rng(0)
+    truth = draw.choice(["cat", "dog", "eel"], 60)
+    matrix = draw.dirichlet([1, 1, 1], 60)
+    values = {"sex": draw.choice(["f", "m"], 60), "age": draw.choice(["old", "young"], 60)}
+    weight = draw.random(60) + 0.1
+    frames = verify(
+        target=pd.Series(truth), prediction=pd.DataFrame(matrix, columns=["cat", "dog", "eel"]),
+        attributes=pd.DataFrame(values), bias="age", weight=pd.Series(weight),
+    )  # fmt: skip
+    arrays = verify(
+        target=truth.tolist(), prediction=torch.tensor(matrix), classes=["cat", "dog", "eel"],
+        attributes=values, bias="age", weight=torch.tensor(weight),
+    )  # fmt: skip
+    assert frames == arrays
+    right = np.array(["cat", "dog", "eel"])[matrix.argmax(1)] == truth
+    assert frames.overall.value == pytest.approx(np.average(right, weights=weight))
+    with pytest.raises(CrossbiasError, match="weight is 0 in row 2; weights are above 0"):
+        verify(target=[0, 1], prediction=[0, 1], weight=[1, 0])
+    with pytest.raises(CrossbiasError, match="weight has 3 samples, but target has 2"):
+        verify(target=[0, 1], prediction=[0, 1], weight=[1, 1, 1])

@@ -72,7 +72,7 @@ def main_grid(found: Verification, among: Sequence[str] = tuple(TITLES)) -> Grid
 def attribute_grid(found: Verification) -> Grid | None:
     """Groups of class and value: a row for each model and attribute; None without attributes."""
     rows = [
-        (*_named(found, model.name), each.name, str(len(each.values)), *_group_cells(each))
+        (*_named(found, model.name), each.name, *_group_cells(each))
         for model in found.models.values()
         for each in model.attributes.values()
     ]
@@ -83,7 +83,7 @@ def attribute_grid(found: Verification) -> Grid | None:
         for model in found.models.values()
         for each in model.attributes.values()
     )
-    head = ("attribute", "values", "worst group", "unbiased", "equalized odds", "parity gap")
+    head = ("attribute", "worst group", "its accuracy", "unbiased", "equalized odds", "parity gap")
     kinds = ("aligned", "conflicting")
     rows = rows if aligned else [row[: -len(kinds)] for row in rows]
     title = "By groups of class and value: % [95% interval]"
@@ -221,14 +221,12 @@ def gate_grid(results: Sequence[GateResult]) -> Grid:
 def _group_cells(findings: AttributeFindings) -> tuple[str, ...]:
     metrics = findings.metrics
     worst = metrics.worst_group
-    named = (
-        f"{shown('', worst.accuracy)} ({worst.target}, {worst.bias}), {metrics.worst_of}"
-        if worst
-        else DASH
-    )
-    numbers = (metrics.unbiased, metrics.equalized_odds, metrics.demographic_parity)
-    kinds = (metrics.aligned, metrics.conflicting)
-    return (named, *(shown("", number) for number in (*numbers, *kinds)))
+    named = f"{worst.target}, {worst.bias}, {metrics.worst_of}" if worst else DASH
+    numbers = (
+        worst and worst.accuracy, metrics.unbiased, metrics.equalized_odds,
+        metrics.demographic_parity, metrics.aligned, metrics.conflicting,
+    )  # fmt: skip
+    return (named, *(shown("", number) for number in numbers))
 
 
 def _present(numbers: Iterable[Mapping[str, Estimate]]) -> list[str]:

@@ -1,7 +1,7 @@
 """Everything that is known about one model: overall, by attribute, and where it fails."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -102,8 +102,6 @@ def judge_model(
             goes along in the training data.
     """
     answers = answers_of(name, samples, positive)
-    nothing = EncodedColumn(torch.full_like(answers, UNKNOWN), ())
-    overall = _metrics(name, samples, answers, nothing, positive, None)
     found = {}
     for attribute, column in samples.attributes.items():
         metrics = _metrics(name, samples, answers, column, positive, alignments.get(attribute))
@@ -115,6 +113,7 @@ def judge_model(
         found[attribute] = AttributeFindings(
             columns=attribute, metrics=metrics, values=values, gaps=gaps
         )
+    overall = _without_attribute(name, samples, answers, positive, found)
     return ModelFindings(
         name=name,
         metrics=overall,
@@ -122,6 +121,26 @@ def judge_model(
         attributes=found,
         scan=scan({attribute: each.metrics for attribute, each in found.items()}),
     )
+
+
+def _without_attribute(
+    name: str,
+    samples: Samples,
+    answers: Tensor,
+    positive: Positive | None,
+    found: Mapping[Attribute, AttributeFindings],
+) -> Metrics:
+    """The metrics over all samples; those by any attribute have the same numbers."""
+    nothing = EncodedColumn(torch.full_like(answers, UNKNOWN), ())
+    if not found:
+        return _metrics(name, samples, answers, nothing, positive, None)
+    known = next(iter(found.values())).metrics
+    detection = known.detection and known.detection._replace(by_bias={})
+    return replace(
+        known, groups=(), biases=(), aligned_groups=(), bias_calibration=(), worst_group=None,
+        unbiased=None, aligned=None, conflicting=None, demographic_parity=None,
+        equalized_odds=None, detection=detection,
+    )  # fmt: skip
 
 
 def answers_of(name: str, samples: Samples, positive: Positive | None) -> Tensor:

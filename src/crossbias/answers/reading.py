@@ -11,6 +11,7 @@ from crossbias.answers.columns_of_answers import Cells
 from crossbias.data.own.table_files import read_table, separator_of
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import unknown
+from crossbias.verify.given_columns import named_columns
 
 Table = str | Path | Mapping[str, Any] | Any
 """A file, a data frame, or a mapping from names to columns."""
@@ -56,13 +57,11 @@ def answer_table(table: Table) -> AnswerTable:
         return _from_file(Path(table))
     if isinstance(table, AnswerTable):
         return table
-    # A data frame has columns and gives each by its name, as a mapping does.
-    names = [str(name) for name in getattr(table, "columns", table)]
-    columns = {str(name): table[name] for name in getattr(table, "columns", table)}
+    columns = named_columns(table)
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise CrossbiasError(f"the columns of the table differ in length: {lengths}")
-    return AnswerTable("the table", columns, lengths[names[0]] if names else 0)
+    return AnswerTable("the table", columns, next(iter(lengths.values()), 0))
 
 
 def _from_file(path: Path) -> AnswerTable:

@@ -51,7 +51,7 @@ def _of_model(model: ModelFindings) -> str:
     if gaps:
         name, gap = max(gaps.items(), key=lambda each: each[1].low)
         sure = (
-            f"at least {100 * gap.low:.1f} points of it are no chance"
+            f"at least {100 * gap.low:.1f} points of it are not chance"
             if gap.low > 0
             else "which may be chance"
         )

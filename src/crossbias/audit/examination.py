@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from crossbias.audit.evidence import evidence_of
+from crossbias.audit.exports import SliceMember, members_of
 from crossbias.audit.findings import Audit
 from crossbias.audit.folds import FOLDS, num_present
 from crossbias.audit.model import audit_model
 from crossbias.audit.near_duplicates import near_duplicates
 from crossbias.audit.permutation import ALARM
-from crossbias.audit.suspect_sheet import suspect_pictures
+from crossbias.audit.suspect_sheet import SuspectPicture, slice_pictures, suspect_pictures
 from crossbias.audit.suspects import find_suspects
 from crossbias.audit.verdict import untested_data, untested_findings, verdict_of
 from crossbias.data.dataset import BiasedDataset
@@ -37,6 +38,7 @@ def audit(
     network_name: str = "network",
     normalize: Normalize | None = None,
     judged: BiasedDataset | None = None,
+    judged_files: Sequence[Path | str] | None = None,
     permutations: int = PERMUTATIONS,
     limit: int = LIMIT,
     seed: int = 0,
@@ -55,6 +57,7 @@ def audit(
         normalize: How images are normalized for the network, as for ``evaluate``. If left out, by
             ``mean`` and ``std`` of the data.
         judged: The split on which the network is audited; ``data`` if left out.
+        judged_files: The image file of each sample of that split, if there are files.
         permutations: Number of shuffles of the labels behind each p-value. More are made if there
             are so many attributes that this number could never give a significant p-value.
         limit: Cues are tested in at most this many samples, drawn at random; attributes are
@@ -70,10 +73,13 @@ def audit(
     _check(data, files)
     rows = _drawn(len(data), limit, seed)
     some = _subset(data, rows)
-    some_files = None if files is None else [Path(files[row]) for row in rows.tolist()]
-    tried = None
+    some_files, tried = _chosen(files, rows), None
     if network is not None:
-        shown = some if judged is None else _subset(judged, _drawn(len(judged), limit, seed))
+        shown, shown_files = some, some_files
+        if judged is not None:
+            _check_files(judged, judged_files)
+            chosen = _drawn(len(judged), limit, seed)
+            shown, shown_files = _subset(judged, chosen), _chosen(judged_files, chosen)
         tried = _tried(network, shown, normalize)
     attributes, cues = evidence_of(
         data, some, files=some_files, permutations=permutations, seed=seed, progress=progress
@@ -85,10 +91,13 @@ def audit(
             "training a small network briefly, to find samples that conflict with easy rules"
         )
         suspects = find_suspects(some, files=some_files, seed=seed, device=device)
-    model = None
+    model, members, sheets = None, tuple[SliceMember, ...](), tuple[SuspectPicture, ...]()
     if tried is not None:
         progress.note(f"auditing the model {network_name}")
         model = audit_model(*tried, name=network_name, seed=seed)
+        members = tuple(members_of(model.slices, model.answers, shown, shown_files))
+        if shown.inputs.ndim == 4:
+            sheets = tuple(slice_pictures(shown, model.slices, model.answers))
     not_tested = [
         *untested_data(data, audited=len(some), with_files=files is not None),
         *untested_findings(attributes, cues, model),
@@ -103,8 +112,9 @@ def audit(
         near_duplicates=alike,
         suspects=suspects,
         model=model,
-        verdict=verdict_of(attributes, cues, model, not_tested, alike),
-        pictures=() if suspects is None else suspect_pictures(some, suspects),
+        verdict=verdict_of(attributes, cues, model, not_tested, alike, _clusters(data)),
+        slice_members=members,
+        pictures=(*(() if suspects is None else suspect_pictures(some, suspects)), *sheets),
     )  # fmt: skip
 
 
@@ -116,7 +126,7 @@ def _tried(
     A model of somebody else answers two samples now: what it does not take is found before the
     long work.
     """
-    found = with_features(as_module(network), data.inputs.shape[1:])
+    found = with_features(as_module(network), data.seen_shape)
     if normalize is not None or isinstance(found, OutsideModel):
         data = prepared(found, data, normalize)
         predict(found, data.subset(torch.arange(min(2, len(data)))))
@@ -130,10 +140,18 @@ def _check(data: BiasedDataset, files: Sequence[Path | str] | None) -> None:
             f"{data.name} {data.split} has samples of {present} class only; an audit asks what "
             f"tells classes apart, so add samples of another class"
         )
+    _check_files(data, files)
+
+
+def _check_files(data: BiasedDataset, files: Sequence[Path | str] | None) -> None:
     if files is not None and len(files) != len(data):
         raise CrossbiasError(
             f"{data.name} has {len(data)} samples but {len(files)} files; name one for each sample"
         )
+
+
+def _chosen(files: Sequence[Path | str] | None, rows: Tensor) -> list[Path] | None:
+    return None if files is None else [Path(files[row]) for row in rows.tolist()]
 
 
 def _drawn(n: int, limit: int, seed: int) -> Tensor:
@@ -144,6 +162,17 @@ def _drawn(n: int, limit: int, seed: int) -> Tensor:
 
 def _subset(data: BiasedDataset, rows: Tensor) -> BiasedDataset:
     return data if len(rows) == len(data) else data.subset(rows)
+
+
+def _clusters(data: BiasedDataset) -> str:
+    """What was done about samples that belong together, as a paragraph of the verdict."""
+    if data.cluster is None:
+        return ""
+    number = len(torch.unique(data.cluster))
+    return (
+        f"The {len(data):,} samples are in {number:,} clusters. Samples of a cluster stay together "
+        f"in all tests, and intervals are over clusters."
+    )
 
 
 def _about(data: BiasedDataset, some: BiasedDataset) -> dict[str, Any]:

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from crossbias.audit import exports
 from crossbias.audit.attributes import AttributeFinding
+from crossbias.audit.exports import SliceMember
 from crossbias.audit.model import ModelFinding
 from crossbias.audit.near_duplicates import NearDuplicates
 from crossbias.audit.probed_cues import CueFinding
@@ -34,6 +36,7 @@ class Audit:
         suspects: Samples that may conflict with a shortcut, if the inputs are images.
         model: What was found about the audited network, if there was one.
         verdict: All of it in words.
+        slice_members: The samples of the model's slices.
         pictures: Pictures for the report.
     """
 
@@ -45,14 +48,16 @@ class Audit:
     suspects: Suspects | None
     model: ModelFinding | None
     verdict: Verdict
+    slice_members: tuple[SliceMember, ...] = field(default=(), repr=False)
     pictures: tuple[SuspectPicture, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """What ``audit.json`` holds."""
-        return {"version": VERSION, **as_json(vars(self))}
+        fields = {name: part for name, part in vars(self).items() if name != "slice_members"}
+        return {"version": VERSION, **as_json(fields)}
 
     def write(self, folder: Path | str) -> None:
-        """Write the audit to a folder: pictures, ``audit.html``, and last ``audit.json``."""
+        """Write the audit to a folder: pictures, tables, ``audit.html``, last ``audit.json``."""
         folder = Path(folder)
         check_folder(folder)
         try:
@@ -61,9 +66,28 @@ class Audit:
             raise CrossbiasError(f"cannot make the folder {folder}: {error.strerror}") from error
         for picture in self.pictures:
             _write_bytes(folder / picture.file, picture.content)
+        self._write_lists(folder)
         page = self._page().encode(errors="replace")
         write_atomically(folder / "audit.html", lambda file: file.write(page))
         write_json(folder / FILE, self.to_json())
+
+    def _write_lists(self, folder: Path) -> None:
+        """Write suspects, slices and groups for other programs."""
+        candidates = () if self.suspects is None else self.suspects.candidates
+        for file, text in (
+            (exports.SUSPECTS_FILE, exports.suspects_csv(candidates)),
+            (exports.SLICES_FILE, exports.slices_csv(self.slice_members)),
+            (exports.GROUPS_FILE, exports.groups_csv(self.attributes)),
+        ):
+            _write_bytes(folder / file, text.encode(errors="replace"))
+        labels, path = (
+            exports.fiftyone_labels(candidates, self.slice_members),
+            folder / exports.FIFTYONE_FILE,
+        )
+        path.unlink(missing_ok=True)  # of an earlier audit
+        if labels is not None:
+            path.parent.mkdir(exist_ok=True)
+            write_json(path, labels)
 
     def _page(self) -> str:
         # Imported here, because importing the package must not import matplotlib and jinja2.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,9 @@ from crossbias.audit.counterfactual import Flips, flip_rates
 from crossbias.audit.folds import num_present, usable
 from crossbias.audit.permutation import enough_permutations, holm
 from crossbias.audit.probe import probe, standardized
+from crossbias.audit.slices import Slices, find_slices
 from crossbias.data.dataset import BiasedDataset
+from crossbias.formatting import as_json
 from crossbias.seeds import seed_for
 from crossbias.train.evaluation import batches_for, evaluation_pass, logits_of
 from crossbias.types import UNKNOWN
@@ -57,6 +59,12 @@ class ModelFinding:
     confident_errors: tuple[ConfidentErrors, ...]  # of each group of each attribute
     overall_errors: Estimate  # confident errors in all samples
     design_effect: float = 1.0  # so many errors of clusters say as much as an independent one
+    slices: Slices  # samples of a class on which it fails together
+    answers: tuple[int, ...]  # class numbers, one for each sample; not part of audit.json
+
+    def to_json(self) -> dict[str, Any]:
+        """The findings as ``audit.json`` has them, without the answers."""
+        return {key: as_json(part) for key, part in vars(self).items() if key != "answers"}
 
 
 def audit_model(network: nn.Module, data: BiasedDataset, *, name: str, seed: int) -> ModelFinding:
@@ -76,6 +84,8 @@ def audit_model(network: nn.Module, data: BiasedDataset, *, name: str, seed: int
         confident_errors=tuple(_by_group(data, sure)),
         overall_errors=share_of(sure, data.cluster),
         design_effect=1.0 if data.cluster is None else design_effect(sure, data.cluster),
+        slices=find_slices(features, answers, data, seed=seed),
+        answers=tuple(answers.tolist()),
     )
 
 

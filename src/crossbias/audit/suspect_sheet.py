@@ -1,21 +1,24 @@
-"""A contact sheet of the samples that may conflict with a shortcut."""
+"""Contact sheets of suspects, and of slices on which a model fails together."""
 
 import io
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 
+from crossbias.audit.slices import Slices
 from crossbias.audit.suspects import Suspects
 from crossbias.data.dataset import BiasedDataset
-from crossbias.formatting import short
+from crossbias.formatting import percent, short
 
 SHOWN: Final = 24  # largest number of images on a sheet
 
 COLUMNS: Final = 6
+
+SLICES: Final = 4  # largest number of slices with a sheet
 
 _SIDE: Final = 96  # pixels of a shown image; larger ones are thinned out
 
@@ -51,6 +54,29 @@ def suspect_pictures(data: BiasedDataset, suspects: Suspects) -> tuple[SuspectPi
             contact_sheet(images, titles),
         ),
     )
+
+
+def slice_pictures(
+    data: BiasedDataset, slices: Slices, answers: Sequence[int]
+) -> Iterator[SuspectPicture]:
+    """A sheet for each of the first slices, samples that were not searched first."""
+    for number, found in enumerate(slices.found[:SLICES], start=1):
+        rows = [*found.held_out, *(row for row in found.rows if row not in found.held_out)][:SHOWN]
+        names = [data.classes[answers[row]] for row in rows]
+        titles = [
+            f"{short(found.target)}\n" + ("right" if name == found.target else short(name))
+            for name in names
+        ]
+        what = f"{len(rows)} of {len(found.rows)} samples of slice {number}, class {found.target!r}"
+        yield SuspectPicture(
+            f"slice-{number}.png",
+            f"Contact sheet of {what}, each with its class and the model's answer",
+            f"Slice {number}: {what}, with the model's answers. The model is wrong on "
+            f"{percent(found.errors.value, decimals=0)} of the slice's samples that were not "
+            f"searched, against {percent(found.rest.value, decimals=0)} of the other samples of "
+            f"the class.",
+            contact_sheet(data.inputs[torch.tensor(rows)], titles),
+        )
 
 
 def contact_sheet(images: Tensor, titles: Sequence[str]) -> bytes:

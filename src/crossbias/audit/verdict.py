@@ -11,6 +11,7 @@ from crossbias.audit.model import CONFIDENCE_LIMIT, ModelFinding
 from crossbias.audit.near_duplicates import NearDuplicates
 from crossbias.audit.permutation import ALARM
 from crossbias.audit.probed_cues import CLASSES, CueFinding
+from crossbias.audit.slices import Slice, Slices
 from crossbias.data.dataset import BiasedDataset
 from crossbias.formatting import first_few, percent
 from crossbias.verify import NO_SAMPLES, wilson
@@ -26,7 +27,7 @@ _AS_GOOD: Final = 0.85  # cues that solve this share of what the best one solves
 class Finding(NamedTuple):
     """One thing that was found."""
 
-    kind: str  # attribute, cue or model
+    kind: str  # attribute, cue, model or slice
     name: str
     strength: str  # strong, moderate or weak
     sentence: str
@@ -46,12 +47,13 @@ def verdict_of(
     model: ModelFinding | None,
     not_tested: Sequence[str],
     alike: NearDuplicates | None = None,
+    clusters: str = "",
 ) -> Verdict:
     """Put everything that was found, with corrected p-values, into words.
 
-    A paragraph about attributes, one about cues and one about the model: that an attribute gives
-    the class away and that the task is easy are different findings. If many images are ``alike``,
-    a last paragraph says so.
+    A paragraph about attributes, one about cues, one about the model and one about its slices: that
+    an attribute gives the class away and that the task is easy are different findings. If many
+    images are ``alike``, a last paragraph says so, as does one about ``clusters``.
     """
     known = [found for found in attributes if _is_found(found.p_corrected)]
     strongest_first = sorted(known, key=_association, reverse=True)
@@ -60,8 +62,12 @@ def verdict_of(
     about_model = [] if model is None else _model_findings(model)
     if model is not None:
         parts.append(_model_summary(about_model))
+        parts += _slices_summary(model.slices)
+        about_model += [_slice(found) for found in model.slices.found]
     if alike is not None:
         parts.append(_alike(alike))
+    if clusters:
+        parts.append(clusters)
     findings = (*map(_attribute, strongest_first), *map(_cue, seen), *about_model)
     return Verdict("\n\n".join(parts), findings, tuple(not_tested))
 
@@ -277,6 +283,45 @@ def _model_summary(findings: Sequence[Finding]) -> str:
     return f"{sentences} Before using the model, verify it where these conflict with the class."
 
 
+def _slices_summary(slices: Slices) -> list[str]:
+    """What was found about slices, as no or one paragraph."""
+    if not slices.found:
+        return []
+    first, *others = slices.found
+    number = (
+        "Another such slice was" if len(others) == 1 else f"{len(others)} more such slices were"
+    )
+    several = f" {number} confirmed." if others else ""
+    return [
+        f"The model fails on samples that look alike to it: {_told(first, 'it')}{several} "
+        f"Slices were found in one half of the samples and confirmed in the other. They may share "
+        f"a shortcut that misleads here, have wrong labels, or be hard: look at their pictures."
+    ]
+
+
+def _slice(found: Slice) -> Finding:
+    strength = _strength(found.errors.value - found.rest.value)
+    return Finding("slice", found.target, strength, _told(found, "The model"))
+
+
+def _told(found: Slice, model: str) -> str:
+    """A slice in words; ``model`` is the subject of the sentence."""
+    wrong, rest = _rounded(found.errors.value), _rounded(found.rest.value)
+    sentence = (
+        f"{model} is wrong on {wrong} of a slice of class {found.target!r} ({found.errors.n} "
+        f"samples that were not searched), against {rest} of the other samples of the class, and "
+        f"mostly answers {found.answer!r} there."
+    )
+    named = [
+        f"{each.attribute} {each.value!r} ({_rounded(each.inside)} against "
+        f"{_rounded(each.outside)})"
+        for each in found.explained_by
+    ]
+    if named:
+        sentence += f" More frequent in the slice: {', '.join(named)}."
+    return sentence
+
+
 def untested_data(data: BiasedDataset, *, audited: int, with_files: bool) -> Iterator[str]:
     """What the data does not let the audit test; cues were tested in ``audited`` samples of it."""
     if not data.attributes:
@@ -323,6 +368,8 @@ def untested_findings(
                 f"What the model's features reveal about {feature.attribute!r}, because "
                 f"{feature.reason}."
             )
+    if model is not None and model.slices.reason:
+        yield f"Slices on which the model fails together, because {model.slices.reason}."
 
 
 def _detectable_cue(cues: Sequence[CueFinding]) -> Iterator[str]:

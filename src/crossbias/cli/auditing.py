@@ -79,8 +79,9 @@ def audit(
 ) -> None:
     """Test whether a shortcut alone would solve the task.
 
-    With --run or --model, also test whether a trained model follows one. Prints the findings and a
-    verdict, and writes audit.html, audit.json and pictures to --out.
+    With --run or --model, also test whether a trained model follows one, and find slices of the
+    data on which it fails. Prints the findings and a verdict, and writes audit.html, audit.json,
+    pictures, and tables of suspects, slices and groups to --out.
     """
     if run is not None and (data is not None or config is not None):
         raise CrossbiasError("--run already names the data; leave out --data and --config")
@@ -112,6 +113,7 @@ def audit(
         network_name=str(run or model),
         normalize=written_normalization(normalize),
         judged=None if network is None else experiment.split(judged),
+        judged_files=None if network is None else experiment.files(judged),
         permutations=permutations,
         seed=seed,
         device=device or "auto",

@@ -97,6 +97,14 @@ class BiasedDataset:
         return len(self.classes)
 
     @property
+    def seen_shape(self) -> tuple[int, ...]:
+        """Shape of one input as a network gets it: a batch cuts images to ``crop``."""
+        shape = tuple(self.inputs.shape[1:])
+        if not self.crop:
+            return shape
+        return (*shape[:-2], *(min(side, self.crop) for side in shape[-2:]))
+
+    @property
     def num_biases(self) -> int:
         """Number of values of the bias attribute; 0 without a bias attribute."""
         return len(self.values[self.bias]) if self.bias else 0

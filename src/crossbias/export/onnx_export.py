@@ -1,5 +1,6 @@
 """export_onnx: the model of a run as an ONNX file that normalizes its images itself."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -122,9 +123,10 @@ def _metadata(trained: TrainedRun, pixels: Pixels) -> OnnxMetadata:
     images = len(shape) > 1
     return OnnxMetadata(
         classes=trained.classes,
-        shape=(*shape[:-2], crop, crop) if images and crop else shape,
+        shape=(*shape[:-2], *(min(side, crop or side) for side in shape[-2:])) if images else shape,
         pixels=pixels if images else None,
         normalization=normalization_of(facts) if images else None,
+        reading=_reading(config["data"]),
         origin={
             "crossbias": config["version"],
             "method": config["method"]["name"],
@@ -132,6 +134,11 @@ def _metadata(trained: TrainedRun, pixels: Pixels) -> OnnxMetadata:
             "training_data_sha256": config["data"]["hashes"].get("train"),
         },
     )
+
+
+def _reading(data: Mapping[str, Any]) -> dict[str, Any]:
+    """How a folder's files became pixels; nothing for data that was not read from a folder."""
+    return {name: data[name] for name in ("fit", "depth") if data.get(name) is not None}
 
 
 def _exported(model: Deployed, inputs: Tensor, metadata: OnnxMetadata) -> bytes:

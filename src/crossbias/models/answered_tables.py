@@ -58,7 +58,8 @@ def judged_models(
     check_same_classes(models)
     chosen = [attribute_names(experiment.source, text) for text in bias]
     splits = [experiment.split(name) for name in filter(None, (split, validation))]
-    for name in (name for names in chosen for name in names):
+    attributes = list(dict.fromkeys(name for names in chosen for name in names))
+    for name in attributes:
         if name not in splits[0].attributes:
             lacking = f"{splits[0].name} has no attribute"
             raise unknown(lacking, name, splits[0].attributes, "its attributes are")
@@ -66,7 +67,7 @@ def judged_models(
     for model in models:
         named = model.classes is not None
         taken = [prepared(model, data, normalize) for data in splits]
-        tables.append(answered_table(model, taken))
+        tables.append(answered_table(model, taken, attributes))
         notes.append(about(model, taken[0], normalize, named=named))
     columns: dict[str, Any] = {
         "target": "target", "prediction": [f"{PROBABILITY}*"], "id": "id",
@@ -76,7 +77,7 @@ def judged_models(
         "split_column": "split", "split": split, "training": None,
     }  # fmt: skip
     if "train" in experiment.source.available_splits and split != "train":
-        columns["training"] = labels_by_name(experiment.labels("train"))
+        columns["training"] = labels_by_name(experiment.labels("train"), attributes)
         notes.append(
             "What goes along with what in training is read from the split 'train' of the data; the "
             "model may have been trained on other data."
@@ -92,12 +93,15 @@ def _notes(source: Source) -> list[str]:
     return [f"{source.title} has no splits: {share}."]
 
 
-def answered_table(model: OutsideModel, splits: Sequence[BiasedDataset]) -> AnswerTable:
+def answered_table(
+    model: OutsideModel, splits: Sequence[BiasedDataset], attributes: Sequence[str]
+) -> AnswerTable:
     """The answers of a model to one split or several, by the names of classes and values.
 
     Args:
         model: The model.
         splits: The data as ``prepared`` makes it; all splits have the same classes and attributes.
+        attributes: The attributes of the table.
     """
     columns: dict[str, list[Any]] = {}
     for data in splits:
@@ -105,7 +109,7 @@ def answered_table(model: OutsideModel, splits: Sequence[BiasedDataset]) -> Answ
         parts: dict[str, list[Any]] = {
             "id": [f"{data.split} {row}" for row in data.index.tolist()],
             "split": [data.split] * len(data),
-            **labels_by_name(data),
+            **labels_by_name(data, attributes),
         }
         for name, column in zip(data.classes, found.probabilities.double().T, strict=True):
             parts[PROBABILITY + name] = column.tolist()
@@ -114,15 +118,15 @@ def answered_table(model: OutsideModel, splits: Sequence[BiasedDataset]) -> Answ
     return AnswerTable(model.name, columns, len(columns["id"]), model=model.name)
 
 
-def labels_by_name(data: BiasedDataset) -> dict[str, list[Any]]:
-    """Classes, attributes and clusters of samples; None for a value that is not known."""
+def labels_by_name(data: BiasedDataset, attributes: Sequence[str]) -> dict[str, list[Any]]:
+    """Classes, some attributes and clusters of samples; None for a value that is not known."""
     found = {"target": _named(data.targets, data.classes)}
-    for name, column in data.attributes.items():
-        if column_of(name) in COLUMNS:
+    for name in attributes:
+        if name in COLUMNS:
             raise CrossbiasError(
                 f"the attribute {name!r} of {data.name} has the name of another column; rename it"
             )
-        found[column_of(name)] = _named(column, data.values[name])
+        found[column_of(name)] = _named(data.attributes[name], data.values[name])
     return found | ({} if data.cluster is None else {"cluster": data.cluster.tolist()})
 
 
@@ -153,10 +157,9 @@ def about(
         else f"it names no classes, so its outputs are taken in the order of the data's: {classes}"
         f" (--classes gives another)"
     )
-    shape = " x ".join(map(str, data.inputs.shape[1:]))
-    return f"{model.name}: {order}; it takes {shape}{_pixels(data, normalize)}; it gives " + (
-        f"{model.answered}."
-    )
+    shape = " x ".join(map(str, data.seen_shape))
+    pixels = _pixels(data, normalize)
+    return f"{model.name}: {order}; it takes {shape}{pixels}; it gives {model.answered}."
 
 
 def _pixels(data: BiasedDataset, normalize: Normalize | None) -> str:

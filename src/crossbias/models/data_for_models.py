@@ -50,7 +50,7 @@ def attribute_names(source: Source, text: str) -> list[str]:
 
 
 def sizes_for(model: OutsideModel, name: str | None) -> dict[str, Any]:
-    """The options of a source by which images get the shape that a model takes.
+    """The options of a source by which images become what a model takes.
 
     Args:
         model: The model.
@@ -61,7 +61,7 @@ def sizes_for(model: OutsideModel, name: str | None) -> dict[str, Any]:
     kind = find_source(name)
     channels, height, width = model.shape
     known = {*parameters_of(kind)} - (set() if issubclass(kind, TableSource) else {"size"})
-    found: dict[str, Any] = {}
+    found = {option: value for option, value in model.reading.items() if option in known}
     if height is not None and height == width:
         found |= {option: height for option in ("size", "image_size") if option in known}
     if channels in _CHANNELS and "channels" in known:

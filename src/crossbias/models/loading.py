@@ -43,9 +43,12 @@ def load_model(
         model = _made(name)
     else:
         name = getattr(model, "__name__", type(model).__name__)
-    if isinstance(model, OutsideModel):
+    if isinstance(model, OutsideModel):  # what a person's own function may return
+        model.classes = model.classes if classes is None else tuple(classes)
+        model.answered = outputs or model.answered
         return model
-    named = getattr(model, "classes", None) if classes is None else classes
+    own = getattr(model, "classes", None)
+    named = own if classes is None and isinstance(own, list | tuple) else classes
     found = OutsideModel(
         model, name=name, classes=None if named is None else list(map(str, named)), answered=outputs
     )
@@ -63,6 +66,11 @@ def _from_file(path: Path, classes: Sequence[str] | None, outputs: Answered | No
     model = OnnxModel(path)
     found = model.metadata
     named = None if found is None else found.classes
+    if None not in (named, classes) and named != tuple(classes or ()):
+        raise CrossbiasError(
+            f"the outputs of {path} are {', '.join(named or ())}, as the file says, and not "
+            f"{', '.join(classes or ())}; leave the classes out"
+        )
     return OutsideModel(
         model,
         name=str(path),
@@ -70,6 +78,7 @@ def _from_file(path: Path, classes: Sequence[str] | None, outputs: Answered | No
         answered=outputs or ("logits" if found else None),
         normalization=_AS_THEY_ARE if found or model.input.takes_bytes else None,
         shape=model.input.shape,
+        reading={} if found is None else found.reading,
     )
 
 

@@ -27,6 +27,8 @@ class OnnxMetadata:
         shape: Shape of one input.
         pixels: What an input holds; None for vectors.
         normalization: Mean and deviation with which the network normalizes its inputs itself.
+        reading: How image files become pixels beside the size: ``fit`` and ``depth``, as the
+            options of a folder; empty if the training did not read files.
         origin: Method, data and version of crossbias that the network comes from, for people.
     """
 
@@ -34,6 +36,7 @@ class OnnxMetadata:
     shape: tuple[int, ...]
     pixels: Pixels | None
     normalization: Normalization | None
+    reading: Mapping[str, Any]
     origin: Mapping[str, Any]
 
     def to_properties(self) -> dict[str, str]:
@@ -44,6 +47,7 @@ class OnnxMetadata:
             "shape": self.shape,
             "input": self.pixels,
             "normalization_inside": self.normalization,
+            "reading": dict(self.reading),
             "origin": dict(self.origin),
         }
         return {_PREFIX + name: json.dumps(value) for name, value in entries.items()}
@@ -73,6 +77,7 @@ class OnnxMetadata:
                 shape=tuple(map(int, entries["shape"])),
                 pixels=entries["input"],
                 normalization=_normalization(entries["normalization_inside"]),
+                reading=dict(entries["reading"]),
                 origin=dict(entries["origin"]),
             )
         except (KeyError, TypeError, ValueError) as error:

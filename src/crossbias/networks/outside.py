@@ -35,6 +35,7 @@ class OutsideModel(nn.Module):
         normalization: Mean and deviation that images in [0, 1] are normalized with; None where
             nobody says.
         shape: Shape of one input, None for a size that it leaves open; None where nobody says.
+        reading: Options with which image files become its images, where it says so.
 
     >>> model = OutsideModel(lambda images: images.flatten(1)[:, :2], name="first pixels")
     >>> model(torch.tensor([[[[3.0, 1.0]]]]))
@@ -50,6 +51,7 @@ class OutsideModel(nn.Module):
         answered: Answered | None = None,
         normalization: Normalization | None = None,
         shape: Sequence[int | None] | None = None,
+        reading: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.model = model  # a torch model becomes a part of this one, with its device and mode
@@ -58,6 +60,7 @@ class OutsideModel(nn.Module):
         self.answered = answered
         self.normalization = normalization
         self.shape = None if shape is None else tuple(shape)
+        self.reading = dict(reading or {})
 
     def forward(self, inputs: Tensor) -> Tensor | Output:
         """Logits of a batch, with features where the model gives them."""
@@ -183,7 +186,7 @@ def with_features(model: nn.Module, shape: Sequence[int]) -> nn.Module:
         return split
     return OutsideModel(
         split, name=model.name, classes=model.classes, answered="logits",
-        normalization=model.normalization, shape=model.shape,
+        normalization=model.normalization, shape=model.shape, reading=model.reading,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from crossbias.errors import CrossbiasError
+from crossbias.formatting import percent
 from crossbias.runs.files import read_json
 from crossbias.runs.read import FinishedRun
 
@@ -53,6 +54,17 @@ class SuspectClass(NamedTuple):
     listed: Sequence[tuple[str, str]]
 
 
+class SliceRow(NamedTuple):
+    """A slice on which the audited model fails."""
+
+    target: str
+    answer: str
+    errors: Mapping[str, Any]  # an estimate
+    rest: float
+    p: float | None
+    explained_by: Sequence[str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class AuditFindings:
     """What an audit found."""
@@ -65,6 +77,7 @@ class AuditFindings:
     rows: Sequence[AuditRow]
     counts: Sequence[CountTable]
     suspects: Sequence[SuspectClass]
+    slices: Sequence[SliceRow]
     pictures: Sequence[AuditPicture]
 
 
@@ -109,6 +122,7 @@ def findings_of(
         rows=rows + [_row(part, "cue") for part in content["cues"]],
         counts=[_counts(part) for part in content["attributes"] if _fits_the_page(part)],
         suspects=_suspects(content.get("suspects") or {}),
+        slices=[_slice(part) for part in _slices(content)],
         pictures=[_picture(part, read) for part in content.get("pictures", ())],
     )
 
@@ -131,6 +145,30 @@ def _suspects(part: Mapping[str, Any]) -> list[SuspectClass]:
         found.setdefault(str(each["target"]), []).append((str(each["answer"]), shown))
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
     return [SuspectClass(target, listed) for target, listed in ordered]
+
+
+def _slices(content: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = ((content.get("model") or {}).get("slices") or {}).get(
+        "found", ()
+    )
+    return found
+
+
+def _slice(part: Mapping[str, Any]) -> SliceRow:
+    explained = [
+        f"{each['attribute']} {each['value']}: {percent(each['inside'], decimals=0)} against "
+        f"{percent(each['outside'], decimals=0)}"
+        for each in part["explained_by"]
+    ]
+    errors = {key: float(part["errors"][key]) for key in ("value", "low", "high")}
+    return SliceRow(
+        target=str(part["target"]),
+        answer=str(part["answer"]),
+        errors=errors | {"n": int(part["errors"]["n"])},
+        rest=float(part["rest"]["value"]),
+        p=_number(part["p_corrected"]),
+        explained_by=explained,
+    )
 
 
 def _row(part: Mapping[str, Any], kind: str) -> AuditRow:

@@ -110,7 +110,8 @@ def logits_of(output: Any, data: BiasedDataset) -> Tensor:
     if not isinstance(logits, Tensor) or shape[1:] != (data.num_classes,):
         raise CrossbiasError(
             f"the model gives {shape} for a batch of {data.name}; it must give a logit for each of "
-            f"the {data.num_classes} classes"
+            f"the {data.num_classes} classes; if it knows more of them, name all in the order of "
+            f"its outputs: crossbias.load_model(model, classes=), or --classes"
         )
     return logits
 
@@ -191,7 +192,13 @@ def prepared(
         data = with_classes(data, network.classes)
     if data.inputs.dtype != torch.uint8:
         return data
-    mean, std = normalization_for(network, data, normalize)
+    mean, std = chosen = normalization_for(network, data, normalize)
+    own = network.normalization if isinstance(network, OutsideModel) else None
+    if own not in (None, chosen):
+        raise CrossbiasError(
+            f"{network.name} normalizes images itself, so {normalize!r} would do it twice; leave "
+            f"normalize out (on the command line, --normalize)"
+        )
     return replace(data, mean=mean, std=std)
 
 

@@ -57,10 +57,9 @@ def shape_of(data: BiasedDataset) -> str:
     """
     if data.inputs.ndim == 2:
         return f"vectors of {data.inputs.shape[1]} numbers"
-    *before, height, width = data.inputs.shape[1:]
-    pixels = [min(side, data.crop or side) for side in (height, width)]
+    *before, height, width = data.seen_shape
     frames = f"{before[1]} frames of " if len(before) == 2 else ""
-    return f"{frames}{pixels[0]} x {pixels[1]} pixels, {before[0]} channels"
+    return f"{frames}{height} x {width} pixels, {before[0]} channels"
 
 
 def groups_of(data: BiasedDataset) -> str:

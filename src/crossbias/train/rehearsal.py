@@ -70,19 +70,18 @@ class Rehearsal(Run):
         vars(self).update(vars(run))
         self.folder, self.progress, self.optimizers = None, Progress(), []
         self._health = {}
-        self.tried: set[type[Method]] = set()  # shared by the rehearsals of all stages
+        self.tried: list[str] = []  # names of trainings, shared by the rehearsals of all stages
 
     def train(self, method: Method, *, name: str = "final", **options: Any) -> Network:
-        """Set the method up and take one step, unless one of its kind has been taken already."""
+        """Set the method up and take one step."""
         child = copy.copy(self)
         child.stage_name, child.optimizers = self._prefix + name, []
         child.config = options.get("config") or self.config
         if options.get("network") is not None:
             child.network, child.fresh = options["network"], False
         method.setup(child)
-        if type(method) not in self.tried:
-            self.tried.add(type(method))
-            child._try_step(method)
+        self.tried.append(name)
+        child._try_step(method)
         if name == "final" and self._last:
             raise _EndOfRehearsal
         return unwrapped(method.network).eval()

@@ -129,7 +129,10 @@ class Result:
             return
         self.writing.save_model(self.network.state_dict())
         labels = TrainingLabels(
-            index=train.index, target=train.targets, attributes=train.attributes
+            index=train.index,
+            target=train.targets,
+            attributes=train.attributes,
+            cluster=train.cluster,
         )
         save_labels(self.writing.labels, labels)
 

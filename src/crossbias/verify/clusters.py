@@ -115,11 +115,12 @@ def with_clusters(
     cluster = None if cluster is None else torch.unique(cluster, return_inverse=True)[1]
     right, cells = answers == targets, metrics.cells
     place = cells.place_of(targets, biases)
-    found: dict[str, Any] = {
-        name: _limited(_mean(right, *stratified(name, cells, place), cluster, weight))
+    means = {
+        name: _mean(right, *stratified(name, cells, place), cluster, weight)
         for name in ("overall", "aligned", "conflicting", "unbiased", "class_averaged")
         if getattr(metrics, name) is not None
     }
+    found: dict[str, Any] = {name: _limited(mean) for name, mean in means.items()}
     of_cells = _means_of_parts(right, place, len(cells.total), cluster, weight)
     of_groups = [mean for mean, known in zip(of_cells, cells.known, strict=True) if known]
     groups = tuple(
@@ -133,7 +134,7 @@ def with_clusters(
         metrics, **found, groups=groups, worst_group=worst,
         per_class=tuple(map(_limited, of_classes)),
         clusters=None if cluster is None else int(cluster.max()) + 1,
-        effective_samples=effective_samples(right, cluster, weight),
+        effective_samples=means["overall"].effective,
     )  # fmt: skip
 
 

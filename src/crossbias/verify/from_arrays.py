@@ -18,8 +18,10 @@ from crossbias.verify.given_columns import (
     LabelColumn,
     as_array,
     checked_probabilities,
+    checked_weights,
     label_column,
     listed,
+    named_columns,
     places_of,
 )
 from crossbias.verify.metrics import Metrics
@@ -29,11 +31,12 @@ def verify(
     *,
     target: Column,
     prediction: Column,
-    attributes: Mapping[str, Column] | None = None,
+    attributes: Mapping[str, Column] | Any | None = None,
     bias: str | None = None,
     classes: Sequence[str] | None = None,
     alignment: Mapping[Any, Any] | ArrayLike | None = None,
     cluster: Column | None = None,
+    weight: Column | None = None,
     positive: str | None = None,
     prevalence: float | None = None,
     threshold: float | None = None,
@@ -43,9 +46,11 @@ def verify(
     Args:
         target: ``(n,)`` true classes, as numbers from 0 or as names.
         prediction: ``(n,)`` predicted classes in the same way, or ``(n, classes)`` probabilities.
-            Only probabilities give a calibration error.
+            Only probabilities give a calibration error. The columns of a data frame of
+            probabilities name the classes.
         attributes: For each name, ``(n,)`` values as numbers from 0 or as names; None, NaN, an
-            empty text or -1 where a value is not known. The metrics hold every attribute.
+            empty text or -1 where a value is not known. A mapping or a data frame. The metrics hold
+            every attribute.
         bias: The attribute whose groups are judged; may be left out if there is only one.
         classes: Names of all classes, in the order of their numbers and of the columns of
             probabilities. If left out, the classes are those of ``target``.
@@ -55,6 +60,7 @@ def verify(
         cluster: ``(n,)`` which samples belong together, such as the patient of each image, as
             numbers or names. The intervals of accuracies are then over clusters: five images of one
             patient say less than five patients.
+        weight: ``(n,)`` how much each sample counts, above 0; all count the same if left out.
         positive: The class to be found, such as a disease. ``metrics.detection`` then has its
             sensitivity, specificity, PPV and NPV and, from probabilities, AUC, Brier score and
             calibration slope.
@@ -76,10 +82,14 @@ def verify(
     (0.75, 1.0, 0.0)
     """
     truth, predicted = label_column("target", target), as_array(prediction)
-    given = {} if attributes is None else attributes
+    if classes is None and predicted.ndim == 2 and hasattr(prediction, "columns"):
+        classes = [str(name) for name in prediction.columns]
+    given = {} if attributes is None else named_columns(attributes)
     columns = {name: label_column(f"attribute {name!r}", each) for name, each in given.items()}
     together = None if cluster is None else _clusters(cluster)
-    extra = {} if together is None else {"cluster": len(together)}
+    weights = None if weight is None else torch.from_numpy(checked_weights("weight", weight))
+    known_lengths = {"cluster": together, "weight": weights}
+    extra = {name: len(each) for name, each in known_lengths.items() if each is not None}
     _check_lengths(truth, predicted, columns, extra)
     bias = _chosen(bias, columns)
     known = _Classes.of(truth, classes, predicted)
@@ -96,7 +106,7 @@ def verify(
         return Metrics.from_answers(
             targets, torch.from_numpy(column.numbers), answers, probabilities=probabilities,
             alignment=table, classes=known.names, values=column.values, cluster=together,
-            positive=wanted,
+            weight=weights, positive=wanted,
         )  # fmt: skip
 
     others = {name: judged(column, None) for name, column in columns.items() if name != bias}

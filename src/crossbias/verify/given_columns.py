@@ -45,14 +45,25 @@ def label_column(what: str, column: Column) -> LabelColumn:
         raise CrossbiasError(
             f"{what} has the shape {array.shape}; pass one value for each sample, (n,)"
         )
-    cells = [_cell(what, value) for value in array.tolist()]
+    distinct, place = _distinct(array)
+    cells = [_cell(what, value) for value in distinct]
     names = None
     if any(isinstance(cell, str) for cell in cells):
         names = tuple(sorted({str(cell) for cell in cells if cell is not None}))
         places = {name: place for place, name in enumerate(names)}
         cells = [None if cell is None else places[str(cell)] for cell in cells]
     numbers = [UNKNOWN if cell is None else cell for cell in cells]
-    return LabelColumn(np.array(numbers, dtype=np.int64), names)
+    return LabelColumn(np.array(numbers, dtype=np.int64)[place], names)
+
+
+def _distinct(array: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]]:
+    """The distinct values of a column, and the place of each sample's among them, (n,)."""
+    if array.dtype.kind in "biuf":
+        values, place = np.unique(array, return_inverse=True)
+        return values.tolist(), place
+    places: dict[Any, int] = {}
+    found = [places.setdefault(value, len(places)) for value in array.tolist()]
+    return list(places), np.array(found, dtype=np.int64)
 
 
 def as_array(column: Column) -> NDArray[Any]:
@@ -82,6 +93,31 @@ def checked_probabilities(matrix: NDArray[Any], what: str = "prediction") -> NDA
             f"softmax of a network's logits"
         )
     return matrix
+
+
+def checked_weights(what: str, column: Any) -> NDArray[np.float64]:
+    """How much each sample counts; ``what`` is the column's name in messages."""
+    try:
+        weights = np.array(as_array(column), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise CrossbiasError(f"{what} does not hold numbers ({error}); pass weights") from error
+    wrong = ~((weights > 0) & np.isfinite(weights))  # NaN is wrong
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise CrossbiasError(
+            f"{what} is {weights[row]:g} in row {row + 1}; weights are above 0: leave out rows "
+            f"that do not count"
+        )
+    return weights
+
+
+def named_columns(table: Any) -> dict[str, Any]:
+    """The columns of a mapping, or of a data frame, which has columns and gives each by its name.
+
+    >>> named_columns({"sex": ["f", "m"]})
+    {'sex': ['f', 'm']}
+    """
+    return {str(name): table[name] for name in getattr(table, "columns", table)}
 
 
 def places_of(

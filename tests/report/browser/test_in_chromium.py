@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from crossbias import BiasedDataset, audit
+from crossbias import BiasedDataset, audit, verify_table
+from crossbias.answers.answers_page import render_page
+from crossbias.answers.gates import judge_gates, read_gate
 from crossbias.report import report as write_report
 from crossbias.report.pdf import printed
 
@@ -201,3 +203,43 @@ def test_a_screen_reader_finds_names_for_everything(browser: Any, page: Path) ->
     )
     assert levels[0] == 1
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a verification of two models, with names that want to be more than text."""
+    rows = range(400)
+    columns = {
+        "y": [HOSTILE[n % 2] for n in rows],
+        "a model with a rather long name": [HOSTILE[n % 7 % 2] for n in rows],
+        "b": [HOSTILE[n % 3 % 2] for n in rows],
+        "site": [f"{HOSTILE[n % 3]} {'x' * 40} {n % 5}" for n in rows],
+        "sex": ["f" if n % 4 < 2 else "m" for n in rows],
+    }
+    found = verify_table(
+        columns, target="y", prediction=["a model with a rather long name", "b"],
+        bias=["site", "sex"], intersections=2, positive=HOSTILE[0],
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("answers") / "page.html"
+    path.write_text(render_page(found, judge_gates(found, [read_gate("worst_group >= .8")])))
+    return path
+
+
+@pytest.mark.parametrize("width", [320, 390, 1280])
+def test_nothing_of_a_verification_sticks_out(browser: Any, answers: Path, width: int) -> None:
+    browser.open(answers, width=width)
+    browser.run("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    assert browser.run("document.documentElement.scrollWidth") == width
+    assert browser.complaints() == []
+    assert browser.run("document.querySelectorAll('script').length") == 1
+
+
+def test_tables_of_a_verification_are_sorted_by_a_press(browser: Any, answers: Path) -> None:
+    browser.open(answers)
+    table = "document.querySelector('table.sortable')"
+    browser.run(f"[...{table}.querySelectorAll('button')][1].click()")
+    values = browser.run(
+        f"[...{table}.tBodies[0].rows].map((row) => Number(row.cells[1].dataset.value))"
+    )
+    assert values == sorted(values, reverse=True)
+    assert len(values) == 2
