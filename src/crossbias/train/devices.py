@@ -41,13 +41,16 @@ class Devices:
             )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The `srun` command is available")  # of a login node
-            self.fabric = Fabric(
-                accelerator=device.type,
-                devices=launch.local if several or device.index is None else [device.index],
-                num_nodes=launch.nodes,
-                strategy=DDPStrategy() if several else "auto",
-                plugins=[_Bf16(device) if config.precision == "bf16" else Precision()],
-            )
+            try:
+                self.fabric = Fabric(
+                    accelerator=device.type,
+                    devices=launch.local if several or device.index is None else [device.index],
+                    num_nodes=launch.nodes,
+                    strategy=DDPStrategy() if several else "auto",
+                    plugins=[_Bf16(device) if config.precision == "bf16" else Precision()],
+                )
+            except RuntimeError as error:  # about the options of srun
+                raise CrossbiasError(f"{launch.launcher}: {error}") from error
         self.fabric.launch()
         self.device: torch.device = self.fabric.device
         self.rank, self.world = self.fabric.global_rank, self.fabric.world_size
