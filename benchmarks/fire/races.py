@@ -34,7 +34,8 @@ def for_the_cache(arena: Arena) -> Iterator[str | None]:
     """Three processes decode the same images: each gets them, though one may be killed."""
     path, cache = arena.folder(), arena.folder()
     write_images(path, 64)
-    shown = ("data", "show", f"folder:{path}", *OWN_IMAGES, "--set", "size=8")
+    sheet = ("--sheet", path / "sheet.png", "--set", "size=8")
+    shown = ("data", "show", f"folder:{path}", *OWN_IMAGES, *sheet)
 
     def prepare() -> None:
         os.environ[CACHE_VARIABLE] = str(cache)

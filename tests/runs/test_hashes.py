@@ -10,7 +10,7 @@ import torch
 import crossbias
 from crossbias import TrainConfig
 from crossbias.errors import CrossbiasError, Interrupted
-from crossbias.methods import ERM, PGD
+from crossbias.methods import ERM, PGD, GroupDRO
 from crossbias.runs import RunFolder, read_run
 from crossbias.runs.config_file import read_config, write_config
 from crossbias.runs.files import read_json
@@ -236,6 +236,19 @@ def test_lost_lines_of_the_log_are_reported(tmp_path, monkeypatch, left):
     health = fitted(folder, resume=True).health
     (lost,) = [symptom for symptom in health if symptom.name == "damaged log"]
     assert lost.sentence.startswith(f"{len(lines) - left} of {len(lines)} lines of log.jsonl")
+
+
+def test_a_method_does_not_judge_a_log_that_was_lost(tmp_path, monkeypatch):
+    def stop(*_: object) -> None:
+        raise Interrupted("stopped")
+
+    given = {"network": tiny_network(), "config": CONFIG, "folder": tmp_path, "progress": False}
+    with monkeypatch.context() as patched, pytest.raises(Interrupted):  # noqa: PT012
+        patched.setattr(crossbias.Result, "keep_model", stop)
+        crossbias.fit(GroupDRO(), tiny_data(), **given)
+    (tmp_path / "log.jsonl").write_text("")
+    result = crossbias.fit(GroupDRO(), tiny_data(), **given, resume=True)
+    assert "damaged log" in [symptom.name for symptom in result.health]
 
 
 def test_a_changed_stage_is_not_resumed(tmp_path, monkeypatch):

@@ -97,6 +97,8 @@ class Training:
 
     def _examine(self) -> None:
         """Let the method look at its log, and see whether validation told epochs apart."""
+        if len(self.records) < self.epochs:
+            return  # lines of the log were lost, which health.json says; the others may mislead
         self.method.examine([record["losses"] for record in self.records])
         validations = [found for record in self.records if (found := record["validation"])]
         if not self.final or not validations:
