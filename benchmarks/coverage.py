@@ -1,9 +1,14 @@
 """How often 95% intervals contain the true value, by simulation: every interval that is printed.
 
-python -m benchmarks.coverage
+python -m benchmarks.coverage [WORD ...]
+
+With words, only the intervals whose name begins with one of them are measured again. The other rows
+of the result file are kept. Each row names the commit at which it was measured.
 """
 
+import json
 import math
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,12 +17,16 @@ import numpy as np
 import torch
 from scipy.stats import norm
 
-from benchmarks.measure import keep
+from benchmarks.measure import RESULTS, keep
 from crossbias.audit.association import strength_of
+from crossbias.runs.rows import over_runs
+from crossbias.seeds import seed_for
+from crossbias.train.environment import source_commit
 from crossbias.verify import (
     WEIGHTS,
     Cells,
     Estimate,
+    Metrics,
     Positive,
     auc,
     brier_score,
@@ -26,7 +35,9 @@ from crossbias.verify import (
     count,
     demographic_parity_gap,
     equalized_odds_gap,
+    gap_within_classes,
     lowest_of,
+    mean_over_corrupted_splits,
     over_seeds,
     paired_difference,
     predictive_values,
@@ -35,8 +46,9 @@ from crossbias.verify import (
     wilson,
 )
 from crossbias.verify.bootstrap import generator_of, stratified_mean
-from crossbias.verify.clusters import clustered_accuracy
+from crossbias.verify.clusters import clustered_accuracy, design_effect, with_clusters
 from crossbias.verify.detection import detect
+from crossbias.verify.detection_gains import GAINS, Calls, detection_difference
 
 SPLITS = 1_000
 PAGE = Path("docs/coverage.md")
@@ -53,10 +65,23 @@ class Case(NamedTuple):
 
 
 def main() -> None:
-    rows = [_row(case, number) for number, case in enumerate(cases())]
-    rows += [_row(case, 0) for case in others()]
+    known = {(row["interval"], row["setting"]): row for row in _kept(sys.argv[1:])}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for case in (*cases(), *others()):
+        name = (case.interval, case.setting)
+        found[name] = known[name] if name in known else _row(case)
+    rows = list(found.values())
     keep("coverage", {"splits": SPLITS, "rows": rows}, "cpu")
     PAGE.write_text(page(rows, SPLITS))
+
+
+def _kept(words: list[str]) -> list[dict[str, Any]]:
+    """The rows of the result file that are not measured again."""
+    path = RESULTS / "coverage-cpu.json"
+    if not words or not path.exists():
+        return []
+    rows: list[dict[str, Any]] = json.loads(path.read_text())["found"]["rows"]
+    return [row for row in rows if not row["interval"].startswith(tuple(words))]
 
 
 def page(rows: list[dict[str, Any]], splits: int) -> str:
@@ -102,6 +127,18 @@ def cases() -> Iterator[Case]:  # noqa: PLR0912
         yield Case("mean of groups", name, _groups(parts, unbiased))
     for name, parts in LOWEST.items():
         yield Case("worst group", name, _lowest(parts))
+    for patients, each, groups in ((100, 5, 4), (200, 3, 20)):
+        setting = f"{groups} groups, {patients} patients in all, {each} images each, at 0.8"
+        yield Case(
+            "worst group over patients", setting, _lowest_of_patients(patients, each, groups)
+        )
+    for name, parts in LOWEST.items():
+        yield Case("worst group over seeds", f"{name}; 3 seeds", _lowest_over_seeds(parts, 3))
+    for images, accuracy in ((50, 0.7), (500, 0.7), (200, 0.95), (2000, 0.4)):
+        setting = f"{images} images, 3 corruptions of 5 severities, at {accuracy}"
+        yield Case("mean corruption accuracy", setting, _corrupted(images, accuracy))
+    for setting, about in WITHIN.items():
+        yield Case("gap within classes", setting, _within_classes(*about))
     for patients, each, accuracy, correlation in CLUSTERS:
         setting = f"{patients} patients, {each} images each, at {accuracy}, {correlation} alike"
         yield Case(
@@ -113,14 +150,27 @@ def cases() -> Iterator[Case]:  # noqa: PLR0912
             yield Case("gain of a method", setting, _gain(sizes, accuracy, deviation, runs))
     for name, (sizes, accuracy, _) in METHODS.items():
         yield Case("gain of one training over another", name, _models(sizes, accuracy))
-    for runs in (2, 3, 5):
+    for name, (sizes, only_first, only_second) in ALMOST.items():
+        trial = _almost_equal(sizes, only_first, only_second)
+        yield Case("gain of one training over another", name, trial)
+    for runs in (2, 3, 5, 10):
         yield Case("mean over seeds", f"{runs} seeds, deviation 1.5 points", _seeds(runs))
     for n, excess in ((50, 0.0), (500, 0.0), (200, 0.1)):
         sure = f"sure by {excess} too much" if excess else "true probabilities"
         yield Case("calibration error", f"{n} samples, {sure}", _calibration(n, excess))
+    yield Case(
+        "calibration error", "60 patients, 5 images each, true probabilities",
+        _calibration(60, 0.0, each=5),
+    )  # fmt: skip
     for name, (sizes, rates) in GAPS.items():
         yield Case("equalized-odds gap", name, _gap(sizes, rates, equalized_odds_gap))
         yield Case("demographic-parity gap", name, _gap(sizes, rates, demographic_parity_gap))
+    for title, gap in (
+        ("equalized-odds gap", equalized_odds_gap),
+        ("demographic-parity gap", demographic_parity_gap),
+    ):
+        setting = "2 values, equal rates, 40 patients each, 5 images of each"
+        yield Case(title, setting, _gap([100, 100], [0.8, 0.8], gap, each=5))
     for positives, negatives, truth in ((15, 15, 0.7), (20, 200, 0.9), (300, 300, 0.99)):
         setting = f"{positives} positive, {negatives} negative, area {truth}"
         yield Case("AUC", setting, _auc(positives, negatives, truth))
@@ -131,14 +181,19 @@ def cases() -> Iterator[Case]:  # noqa: PLR0912
             yield Case(part.upper(), words, _predictive(*setting, part))
     for n, slope in ((50, 1.0), (500, 0.5)):
         yield Case("Brier score", f"{n} samples, true slope {slope}", _brier(n, slope))
-        yield Case("calibration slope", f"{n} samples, true slope {slope}", _slope(n, slope))
+        for part in ("slope", "intercept"):
+            trial = _slope(n, slope, part)
+            yield Case(f"calibration {part}", f"{n} samples, true slope {slope}", trial)
     for methods in (3, 9):
         setting = f"{methods} methods and plain training, one run each, 500 samples at 0.8"
         yield Case("gains of several methods, all at once", setting, _gains(methods, 500, 0.8))
+        setting = f"{methods} methods and plain training, 3 seeds each, 500 samples at 0.8"
+        trial = _gains(methods, 500, 0.8, runs=3)
+        yield Case("gains of several methods, few seeds, 90% claimed", setting, trial)
     for patients, each in ((60, 5), (30, 4)):
         for part in DETECTED:
             setting = f"{patients} patients, {each} images each, 0.8 alike"
-            yield Case(f"{part} over patients", setting, _detected(patients, each, part))
+            yield Case(f"{_title(part)} over patients", setting, _detected(patients, each, part))
     for patients, each, accuracy, correlation in CLUSTERS:
         about = f"{patients} patients, {each} images each, at {accuracy}, {correlation} alike"
         for groups, runs in ((1, 1), (4, 1), (4, 3)):
@@ -149,14 +204,30 @@ def cases() -> Iterator[Case]:  # noqa: PLR0912
             "mean of groups over patients", f"{about}; 4 groups",
             _patients(patients, each, accuracy, correlation, groups=4),
         )  # fmt: skip
+    for setting, about in DETECTIONS.items():
+        for part in GAINS:
+            yield Case(f"gain in {_title(part)}", setting, _detection_gain(part, *about))
     for classes, values, rule, patients, each in ASSOCIATIONS:
         about = f"{classes} x {values}, {rule} of values by a rule, {patients}"
         setting = f"{about} patients, {each} images each" if each > 1 else f"{about} samples"
         yield Case("Cramer's V", setting, _association(classes, values, rule, patients, each))
 
 
-DETECTED = {"sensitivity": 0.6915, "ppv": 0.6915, "auc": 0.7602, "brier": 0.1988, "slope": 1.0}
+DETECTED = {
+    "sensitivity": 0.6915, "specificity": 0.6915, "ppv": 0.6915, "npv": 0.6915, "auc": 0.7602,
+    "brier": 0.1988, "slope": 1.0, "intercept": 0.0,
+}  # fmt: skip
 """The truth where scores are normal, one standard deviation apart, and probabilities are true."""
+
+DETECTIONS = {
+    "20 positive, 200 negative, area .8 and .85, 1 seed": (20, 200, 1, 0.8, 0.85, 1),
+    "30 positive, 30 negative, area .9, 1 seed": (30, 30, 1, 0.9, 0.9, 1),
+    "300 positive, 300 negative, area .97 and .98, 1 seed": (300, 300, 1, 0.97, 0.98, 1),
+    "100 positive, 400 negative, area .85, 3 seeds": (100, 400, 1, 0.85, 0.85, 3),
+    "40 positive, 40 negative patients, 5 images each, area .8, 1 seed": (40, 40, 5, 0.8, 0.8, 1),
+    "40 positive, 40 negative patients, 5 images each, area .8, 3 seeds": (40, 40, 5, 0.8, 0.8, 3),
+}
+"""Patients of both classes, images of each, area of both methods, and trainings of each."""
 
 GROUPS = {
     "4 cells of 150 at .7": [(4, 150, 0.7)],
@@ -176,6 +247,26 @@ LOWEST = {
     "100 groups of 30 at .8": [(100, 30, 0.8)],
     "10 groups of 200 at .95, 30 of 8 at .7": [(10, 200, 0.95), (30, 8, 0.7)],
 }
+
+ALMOST = {
+    "200 samples, only one of both is right on 1%": ([200], 0.002, 0.008),
+    "1,000 samples, only one of both is right on .3%": ([1000], 0.0015, 0.0015),
+    "mean of 4 groups: 450, 450, 50 and 50, only the second is right on 1%": (
+        [450, 450, 50, 50],
+        0.0,
+        0.01,
+    ),
+}
+"""Samples of each group, and how often only the first of two trainings is right, or the second."""
+
+WITHIN = {
+    "2 classes, 450 aligned and 50 conflicting each, 1 seed": ([450, 450], [50, 50], 1, 1),
+    "4 classes, 90 aligned and 5 conflicting each, 1 seed": ([90] * 4, [5] * 4, 1, 1),
+    "Simpson's paradox: 400 and 20, 50 and 200, 1 seed": ([400, 50], [20, 200], 1, 1),
+    "2 classes, 450 aligned and 50 conflicting each, 3 seeds": ([450, 450], [50, 50], 3, 1),
+    "2 classes, 30 aligned and 20 conflicting patients each, 5 images": ([30] * 2, [20] * 2, 1, 5),
+}
+"""Aligned and conflicting patients of each class, trainings, and images of each patient."""
 
 METHODS = {
     "5,000 samples at .8, deviation 1.1 points": ([5000], [0.8], 0.011),
@@ -220,12 +311,14 @@ GAPS = {
 """For each bias value, samples of each class and the accuracy on them."""
 
 
-def _row(case: Case, number: int) -> dict[str, Any]:
-    return {"interval": case.interval, "setting": case.setting} | _held(case.trial, number)
+def _row(case: Case) -> dict[str, Any]:
+    seed = seed_for(0, case.interval, case.setting)
+    about = {"interval": case.interval, "setting": case.setting}
+    return about | _held(case.trial, seed) | {"commit": source_commit()}
 
 
-def _held(trial: Trial, number: int) -> dict[str, float]:
-    draw, held, width = np.random.default_rng(number), 0, 0.0
+def _held(trial: Trial, seed: int) -> dict[str, float]:
+    draw, held, width = np.random.default_rng(seed), 0, 0.0
     for _ in range(SPLITS):
         estimate, truth = trial(draw)
         held += estimate.low <= truth <= estimate.high
@@ -260,6 +353,77 @@ def _lowest(parts: list[tuple[int, int, float]], *, alone: bool = False) -> Tria
             return lowest_of(right, sizes), min(truths)
         found = min(map(wilson, right, sizes), key=lambda estimate: estimate.value)
         return found, min(truths)
+
+    return trial
+
+
+def _lowest_of_patients(patients: int, each: int, groups: int) -> Trial:
+    """The lowest accuracy of groups of patients, all of which are equally hard."""
+
+    def trial(draw: Draw) -> tuple[Estimate, float]:
+        patient = np.repeat(np.arange(patients), each)
+        own, noise = draw.normal(size=patients)[patient], draw.normal(size=len(patient))
+        right = torch.from_numpy(math.sqrt(0.5) * (own + noise) < norm.ppf(0.8))
+        cluster = torch.from_numpy(patient)
+        columns = (torch.zeros_like(cluster), cluster % groups, 1 - right.long())
+        names = {"classes": ("right", "wrong"), "values": tuple(map(str, range(groups)))}
+        cells = Cells.from_answers(*columns, alignment=None, **names)
+        found = with_clusters(Metrics.from_cells(cells, None), *columns, cluster)
+        assert found.worst_group is not None
+        return found.worst_group.accuracy, 0.8
+
+    return trial
+
+
+def _lowest_over_seeds(parts: list[tuple[int, int, float]], runs: int) -> Trial:
+    """The lowest accuracy of several groups, over trainings that vary by 1.5 points."""
+    sizes, truths = _expanded(parts)
+
+    def trial(draw: Draw) -> tuple[Estimate, float]:
+        found = []
+        for shift in draw.normal(0, 0.015, runs):
+            rates = np.clip(np.array(truths) + shift, 0, 1)
+            found.append(lowest_of(draw.binomial(sizes, rates).tolist(), sizes))
+        number = over_runs(found, lowest=True)
+        assert number is not None
+        return Estimate(number.value, number.low, number.high, runs), min(truths)
+
+    return trial
+
+
+def _corrupted(images: int, accuracy: float) -> Trial:
+    """Copies of the same images: what is hard to see stays so in each copy."""
+
+    def trial(draw: Draw) -> tuple[Estimate, float]:
+        hard = math.sqrt(0.7) * draw.normal(size=images)
+        noise = math.sqrt(0.3) * draw.normal(size=(3, 5, images))
+        right = (hard + noise < norm.ppf(accuracy)).sum(2)
+        splits = {
+            f"test-c-{kind}-{level}": wilson(int(right[kind, level]), images)
+            for kind in range(3)
+            for level in range(5)
+        }
+        return mean_over_corrupted_splits(splits), accuracy
+
+    return trial
+
+
+def _within_classes(with_bias: list[int], against: list[int], runs: int, each: int) -> Trial:
+    """Accuracies of .95 and .7 on aligned samples of even and odd classes, less by .1 otherwise."""
+    classes = len(with_bias)
+    sizes = torch.tensor([with_bias, against]).T.flatten()
+    cell = torch.arange(2 * classes).repeat_interleave(sizes)
+    rates = np.array([[0.95, 0.85], [0.7, 0.6]])[np.arange(classes) % 2].ravel()
+    cell = cell.repeat_interleave(each)
+    limit = norm.ppf(rates)[cell]
+
+    def trial(draw: Draw) -> tuple[Estimate, float]:
+        patient = np.arange(len(cell)) // each
+        own = draw.normal(size=int(patient.max()) + 1)[patient]
+        noise = draw.normal(size=(runs, len(cell)))
+        right = torch.from_numpy(math.sqrt(0.5) * (own + noise) < limit)
+        cluster = torch.from_numpy(patient) if each > 1 else None
+        return gap_within_classes(right, cell // 2, cell % 2 == 0, cluster=cluster), 0.1
 
     return trial
 
@@ -363,6 +527,23 @@ def _models(sizes: list[int], accuracy: list[float]) -> Trial:
     return trial
 
 
+def _almost_equal(sizes: list[int], only_first: float, only_second: float) -> Trial:
+    """Two trained models that answer almost all samples alike."""
+    weights = torch.full((len(sizes),), 1 / len(sizes))
+    cell = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+
+    def trial(draw: Draw) -> tuple[Estimate, float]:
+        chance = torch.from_numpy(draw.random(len(cell)))
+        first, second = (
+            chance < only_first + 0.5,
+            (chance >= only_first) & (chance < 0.5 + only_first + only_second),
+        )
+        found = paired_difference(first[None], second[None], cell=cell, weights=weights)
+        return found, only_second - only_first
+
+    return trial
+
+
 def _seeds(runs: int) -> Trial:
     def trial(draw: Draw) -> tuple[Estimate, float]:
         spread = over_seeds(draw.normal(0.8, 0.015, runs).tolist())
@@ -371,30 +552,51 @@ def _seeds(runs: int) -> Trial:
     return trial
 
 
-def _calibration(n: int, excess: float) -> Trial:
-    """A model of two classes whose confidence is too high by the same amount everywhere."""
+def _calibration(n: int, excess: float, *, each: int = 1) -> Trial:
+    """A model of two classes whose confidence is too high by the same amount everywhere.
+
+    The images of a patient have the same confidence, and most are right or wrong together.
+    """
+    patient = torch.arange(n).repeat_interleave(each)
 
     def trial(draw: Draw) -> tuple[Estimate, float]:
-        confidence = draw.uniform(0.6, 1, n)
-        right = draw.random(n) < confidence - excess
+        confidence = draw.uniform(0.6, 1, n)[patient]
+        own, noise = draw.normal(size=n)[patient], draw.normal(size=len(patient))
+        share = 0.8 * (each > 1)
+        chance = norm.cdf(math.sqrt(share) * own + math.sqrt(1 - share) * noise)
+        right = torch.from_numpy(chance < confidence - excess)
         probabilities = torch.from_numpy(np.stack([confidence, 1 - confidence], 1))
-        return calibration_error(probabilities, torch.from_numpy(~right).long()), excess
+        effect = design_effect(right, patient) if each > 1 else 1.0
+        return calibration_error(probabilities, (~right).long(), effect=effect), excess
 
     return trial
 
 
-def _gap(sizes: list[int], rates: list[float], function: Callable[..., Estimate]) -> Trial:
-    """Two classes; for each bias value the same rate of right answers in both."""
+def _gap(
+    sizes: list[int], rates: list[float], function: Callable[..., Estimate], *, each: int = 1
+) -> Trial:
+    """Two classes; for each bias value the same rate of right answers in both.
+
+    So many samples in turn are one patient, whose images are right or wrong together.
+    """
     targets = torch.cat([torch.arange(2 * size) % 2 for size in sizes])
     biases = torch.repeat_interleave(torch.arange(len(sizes)), 2 * torch.tensor(sizes))
     odds = function is equalized_odds_gap
     truth = max(rates) - min(rates) if odds else 0.0  # classes are balanced: answers are too
 
+    targets = targets.sort(stable=True).values if each > 1 else targets
+    biases = biases.view(len(sizes), 2, -1).transpose(0, 1).flatten() if each > 1 else biases
+    patient = torch.arange(len(targets)) // each
+
     def trial(draw: Draw) -> tuple[Estimate, float]:
-        right = torch.from_numpy(draw.random(len(targets))) < torch.tensor(rates)[biases]
+        own, noise = draw.normal(size=len(patient))[patient], draw.normal(size=len(patient))
+        share = 0.8 * (each > 1)
+        chance = norm.cdf(math.sqrt(share) * own + math.sqrt(1 - share) * noise)
+        right = torch.from_numpy(chance) < torch.tensor(rates)[biases]
         answers = torch.where(right, targets, 1 - targets)
         sizes_ = {"num_classes": 2, "num_biases": len(sizes)}
-        return function(count(targets, biases, answers, **sizes_)), truth
+        effect = design_effect(right, patient) if each > 1 else 1.0
+        return function(count(targets, biases, answers, **sizes_), effect=effect), truth
 
     return trial
 
@@ -440,26 +642,31 @@ def _brier(n: int, slope: float) -> Trial:
     return lambda draw: (brier_score(*_stated(draw, n, slope)), truth)
 
 
-def _slope(n: int, slope: float) -> Trial:
+def _slope(n: int, slope: float, part: str) -> Trial:
     def trial(draw: Draw) -> tuple[Estimate, float]:
         found = calibration_slope(*_stated(draw, n, slope))
         assert found is not None
-        return found.slope, slope
+        return getattr(found, part), slope if part == "slope" else 0.0
 
     return trial
 
 
-def _gains(methods: int, n: int, accuracy: float) -> Trial:
-    """Methods as good as plain training: the interval that misses 0, or else the first."""
+def _gains(methods: int, n: int, accuracy: float, *, runs: int = 1) -> Trial:
+    """Methods as good as plain training: the interval that misses 0, or else the first.
+
+    Several trainings vary by 1.5 points.
+    """
     confidence, cell = simultaneous(0.95, methods), torch.zeros(n).long()
+    scale = 0.015 / norm.pdf(norm.ppf(accuracy)) * (runs > 1)
 
     def trial(draw: Draw) -> tuple[Estimate, float]:
-        own = draw.normal(size=(methods + 1, n))
+        own = draw.normal(size=(methods + 1, runs, n))
         difficulty = math.sqrt(0.6) * draw.normal(size=n) + math.sqrt(0.4) * own
+        difficulty += scale * draw.normal(size=(methods + 1, runs, 1))
         right = torch.from_numpy(difficulty < norm.ppf(accuracy))
         gains = [
             paired_difference(
-                right[:1], other[None], cell=cell, weights=torch.ones(1), confidence=confidence
+                right[0], other, cell=cell, weights=torch.ones(1), confidence=confidence
             )
             for other in right[1:]
         ]
@@ -485,6 +692,57 @@ def _detected(patients: int, each: int, part: str) -> Trial:
         return getattr(found.overall, part), DETECTED[part]
 
     return trial
+
+
+def _detection_gain(
+    part: str, ill: int, well: int, each: int, area: float, better: float, runs: int
+) -> Trial:
+    """Normal scores of two methods; half of what makes an image hard is the same for both."""
+    shifts = math.sqrt(2) * norm.ppf([area, better])
+    patient = torch.arange(ill + well).repeat_interleave(each)
+    positive = patient < ill
+    share = ill / (ill + well)
+    first, second = (_detection_truth(part, shift, share) for shift in shifts)
+
+    def trial(draw: Draw) -> tuple[Estimate, float]:
+        common, own = draw.normal(size=ill + well), draw.normal(size=(2, 1, ill + well))
+        noise = draw.normal(size=(2, runs, len(patient)))
+        patients = math.sqrt(0.5) * common + math.sqrt(0.3) * own
+        score = patients[..., patient] + math.sqrt(0.2) * noise
+        moved = shifts[:, None, None] + 0.1 * draw.normal(size=(2, runs, 1)) * (runs > 1)
+        # The limit is 0, and the mean of both classes is there.
+        logit = torch.from_numpy(score + moved * (positive.numpy() - 0.5))
+        calls = [Calls(runs > 0, runs.sigmoid()) for runs in logit]
+        cluster = patient if each > 1 else None
+        return detection_difference(part, *calls, positive, cluster=cluster), second - first
+
+    return trial
+
+
+def _detection_truth(part: str, shift: float, share: float) -> float:
+    """The number of a method whose scores are normal, so far apart and around 0."""
+    rate = float(norm.cdf(shift / 2))
+    if part == "brier":
+        noise = np.linspace(-8, 8, 4001)
+        density = norm.pdf(noise) * (noise[1] - noise[0])
+        stated = [1 / (1 + np.exp(-(noise + sign * shift / 2))) for sign in (1, -1)]
+        missed, alarmed = ((1 - stated[0]) ** 2 * density).sum(), (stated[1] ** 2 * density).sum()
+        return float(share * missed + (1 - share) * alarmed)
+    right, wrong = rate, 1 - rate
+    return {
+        "sensitivity": rate,
+        "specificity": rate,
+        "auc": float(norm.cdf(shift / math.sqrt(2))),
+        "ppv": right * share / (right * share + wrong * (1 - share)),
+        "npv": right * (1 - share) / (right * (1 - share) + wrong * share),
+    }[part]
+
+
+def _title(part: str) -> str:
+    """A number about a positive class as the page names it."""
+    named = {"brier": "Brier score", "slope": "calibration slope"}
+    named |= {"intercept": "calibration intercept"}
+    return named.get(part, part if len(part) > 3 else part.upper())
 
 
 def bootstrapped(cells: Cells) -> Estimate:

@@ -27,12 +27,13 @@ def test_a_result_is_of_a_program_that_exists(path):
     assert json.loads(path.read_text())["benchmark"] in PROGRAMS
 
 
-def test_the_page_of_coverage_is_generated_and_no_interval_falls_below_92_percent() -> None:
+def test_the_page_of_coverage_is_generated_and_no_interval_falls_3_points_below_its_claim() -> None:
     found = json.loads((ROOT / "benchmarks/results/coverage-cpu.json").read_text())["found"]
     page = (ROOT / coverage.PAGE).read_text()
     assert page == coverage.page(found["rows"], found["splits"])
     for row in found["rows"]:
-        assert row["coverage"] >= 0.92 or row["interval"].startswith("(not used)"), row
+        least = 0.87 if "90% claimed" in row["interval"] else 0.92
+        assert row["coverage"] >= least or row["interval"].startswith("(not used)"), row
     simulated = {(case.interval, case.setting) for case in coverage.cases()}
     assert simulated <= {(row["interval"], row["setting"]) for row in found["rows"]}
 

@@ -199,3 +199,10 @@ def test_hostile_names_are_text_in_junit() -> None:
     (suite,) = ElementTree.fromstring(text)
     assert suite.attrib["name"].startswith("]]><script>&\\x00\\x1b\\u202e")
     assert len(suite) == 1
+
+
+def test_a_binned_column_is_named_without_its_bins(tumors: pd.DataFrame) -> None:
+    table = tumors.assign(age=np.arange(len(tumors)) % 80)
+    found = verify_table(table, target="y", prediction="answer", bias="age:30,40,size")
+    number = judged(found, "gap(size, age) <= 1").number
+    assert number == found.first.attributes[("age:30,40", "size")].gaps["accuracy"]

@@ -151,3 +151,20 @@ def test_the_numbers_over_all_samples_do_not_depend_on_the_attributes(tumors: pd
     beside = verify_table(tumors, **chosen | {"bias": "size"}).first
     assert alone.metrics == beside.metrics
     assert alone.numbers == beside.numbers
+
+
+def test_numbers_are_binned(tumors: pd.DataFrame) -> None:
+    ages = np.arange(len(tumors)) % 80
+    table = tumors.assign(age=np.where(ages < 5, np.nan, ages))
+    named = pd.cut(table["age"], [0, 30, 40, 100], right=False, labels=["<30", "30-40", ">=40"])
+    chosen = CHOSEN | {"bias": ["age:30,40", "age:30,40,size"]}
+    found = verify_table(table, **chosen, training=table).first.attributes
+    by_hand = verify_table(
+        table.assign(age=named.astype(object)), **CHOSEN | {"bias": ["age", "age,size"]},
+        training=table.assign(age=named.astype(object)),
+    ).first.attributes  # fmt: skip
+    assert list(found) == [("age:30,40",), ("age:30,40", "size")]
+    for one, other in zip(found.values(), by_hand.values(), strict=True):
+        values = {each.value: each for each in other.values}
+        assert {each.value: each for each in one.values} == values
+        assert one.metrics.aligned == other.metrics.aligned

@@ -23,7 +23,7 @@ from crossbias.runs import METRICS, compare, grids_of, legend, to_csv, to_latex,
 from crossbias.runs.files import read_json, write_json
 from crossbias.runs.health import Symptom, save_health
 from crossbias.runs.stored import load_predictions, save_predictions
-from crossbias.verify import Estimate
+from crossbias.verify import Estimate, mcnemar
 
 WriteRun = Callable[..., Path]
 END: dict[str, Any] = {"method": "end", "paper": "EnD", "supervision": "bias labels"}
@@ -519,6 +519,14 @@ def test_a_positive_class_is_compared_by_its_name(write_run: WriteRun, tmp_path:
     main, finding, gains = grids_of(found)
     assert main.header[4:] == grids_of(compare(folders))[0].header[4:]
     assert gains.title.startswith("Gain over")
+    assert gains.header[-3:] == finding.header[4:]
+    scores = [run.judged.probabilities[:, 1].numpy() for run in found.runs]
+    (label,) = found.gains
+    assert found.gains[label]["auc"].value == pytest.approx(
+        roc_auc_score(truth, scores[1]) - roc_auc_score(truth, scores[0])
+    )
+    calls = [run.judged.answers[judged.target == 1] == 1 for run in found.runs]
+    assert found.tests[label]["sensitivity"] == mcnemar(*calls)
     assert legend(found)[0] == "A sample is called COVID-19 if that is its most probable class."
     assert finding.header[4:] == (
         "sensitivity for COVID-19",

@@ -62,3 +62,13 @@ def test_metrics_warn_with_counts() -> None:
     even = [None] * 4 + ["a", "b"] * 48 + [None] * 4 + ["a", "b"] * 58
     assert verify(target=target, prediction=target, attributes={"site": even}).warning is None
     assert missing_warning("site", [0, 0], [5, 5], ["ill", "well"]) is None
+
+
+def test_images_of_one_patient_lack_their_label_together() -> None:
+    """Six of 20 patients and one of 20 lack it: not clear, but it is with ten images of each."""
+    assert missing_by_class([60, 10], [200, 200]) < 0.001
+    assert missing_by_class([60, 10], [200, 200], effect=10) == missing_by_class([6, 1], [20, 20])
+    target, site = [0] * 200 + [1] * 200, [None] * 60 + ["a"] * 140 + [None] * 10 + ["a"] * 190
+    given = {"target": target, "prediction": target, "attributes": {"site": site}}
+    assert "depends on the class" in (verify(**given).warning or "")
+    assert verify(**given, cluster=[row // 10 for row in range(400)]).warning is None

@@ -9,7 +9,7 @@ from torch import Tensor
 from crossbias.answers.columns_of_answers import encoded_labels
 from crossbias.answers.intersections import Attribute
 from crossbias.answers.reading import AnswerTable
-from crossbias.answers.samples import Samples, joined
+from crossbias.answers.samples import Samples, encoded_attribute, joined
 from crossbias.data.own.table import EncodedColumn
 from crossbias.errors import CrossbiasError
 from crossbias.verify import Alignment
@@ -77,9 +77,7 @@ def _counted_in(table: AnswerTable, target: str, samples: Samples) -> dict[Attri
     known = numbers >= 0
     found = {}
     for attribute, column in samples.attributes.items():
-        own = joined(
-            [encoded_labels(f"{part} of {table.name}", table.cells(part)) for part in attribute]
-        )
+        own = joined([encoded_attribute(table, part) for part in attribute])
         of_known = EncodedColumn(own.numbers[known], own.values)
         counted = aligned_table(numbers[known], of_known, len(samples.classes))
         found[attribute] = Alignment(own.values, counted).of(column.values)

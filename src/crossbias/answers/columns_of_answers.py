@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,19 @@ def numbers_of(what: str, cells: Cells) -> NDArray[np.float64]:
             f"a number; write numbers in all rows"
         )
     return np.array(read, dtype=np.float64)[numbers]
+
+
+def binned(numbers: NDArray[np.float64], limits: Sequence[float]) -> EncodedColumn:
+    """A column of numbers by the bin that each is in; a limit begins the bin above it.
+
+    >>> binned(np.array([29, 30, np.nan, 75]), [30, 40])
+    EncodedColumn(numbers=tensor([ 0,  1, -1,  2]), values=('<30', '30-40', '>=40'))
+    """
+    places = np.searchsorted(np.array(limits), numbers, side="right")
+    places = np.where(np.isnan(numbers), UNKNOWN, places)
+    between = (f"{low:g}-{high:g}" for low, high in pairwise(limits))
+    values = (f"<{limits[0]:g}", *between, f">={limits[-1]:g}")
+    return EncodedColumn(torch.from_numpy(places), values)
 
 
 def _as_floats(cells: Cells) -> NDArray[np.float64]:

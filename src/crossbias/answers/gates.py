@@ -205,7 +205,11 @@ def _attributes(gate: Gate, model: ModelFindings) -> list[AttributeFindings]:
     if not gate.attribute:
         return list(model.attributes.values())
     wanted = frozenset(gate.attribute)
-    found = [each for each in model.attributes.values() if frozenset(each.columns) == wanted]
+    found = [
+        each
+        for each in model.attributes.values()
+        if wanted in (frozenset(each.columns), frozenset(map(_without_bins, each.columns)))
+    ]
     if not found:
         known = [each.name for each in model.attributes.values()]
         name = BETWEEN.join(gate.attribute)
@@ -306,6 +310,15 @@ def _check_sizes(sizes: Sequence[tuple[str, int]], among: str) -> None:
             f"{name or DASH}{several} of {among} too small: {n} samples, and {MIN_SAMPLES} are "
             f"needed; merge values, or collect more samples"
         )
+
+
+def _without_bins(column: str) -> str:
+    """The name of a column that may be binned.
+
+    >>> _without_bins("age:30,40"), _without_bins("ratio 1:2 of x")
+    ('age', 'ratio 1:2 of x')
+    """
+    return re.sub(r":[\d.,]+$", "", column)
 
 
 def _unquoted(name: str) -> str:

@@ -7,12 +7,18 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from crossbias.answers.columns_of_answers import encoded_labels, identities, numbers_of
+from crossbias.answers.columns_of_answers import (
+    binned,
+    encoded_labels,
+    identities,
+    numbers_of,
+)
 from crossbias.answers.intersections import Attribute, with_intersections
 from crossbias.answers.model_answers import ModelAnswers, as_classes, read_answers
 from crossbias.answers.reading import AnswerTable
 from crossbias.answers.same_samples import order_of, rows_by_identifier
-from crossbias.data.own.table import EncodedColumn
+from crossbias.data.own.columns import chosen_columns
+from crossbias.data.own.table import EncodedColumn, LabelTable
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
 from crossbias.verify.given_columns import checked_weights, listed
@@ -58,7 +64,8 @@ class NamedColumns:
         prediction: One entry for each model: a column of classes or of probabilities of the
             positive class, several columns joined by commas in the order of the classes, or a
             pattern such as ``p_*``, whose star stands for each class.
-        bias: One entry for each attribute; columns joined by commas are judged together.
+        bias: One entry for each attribute; columns joined by commas are judged together, and
+            ``age:30,40`` bins a column of numbers.
         id: Identifiers of the samples.
         cluster: Which samples belong together.
         weight: How much each sample counts.
@@ -74,11 +81,9 @@ class NamedColumns:
     split: str | None = None
 
     def attribute_names(self, table: AnswerTable) -> list[Attribute]:
-        """The columns of each attribute; a name may have commas in it."""
-        found = []
-        for text in self.bias:
-            parts = [text] if text in table.columns else [part.strip() for part in text.split(",")]
-            found.append(tuple(dict.fromkeys(filter(None, parts))))
+        """The columns of each attribute, binned ones with their limits, as in ``age:30,40``."""
+        names = LabelTable(table.name, dict.fromkeys(table.columns, ()), ())
+        found = [tuple(dict.fromkeys(map(str, chosen_columns(text, names)))) for text in self.bias]
         return list(dict.fromkeys(found))
 
 
@@ -123,9 +128,7 @@ def samples_of(
             models[label] = answers if order is None else answers.at(order)
     attributes = with_intersections(named.attribute_names(first), intersections)
     single = {part for parts in attributes for part in parts}
-    columns = {
-        name: encoded_labels(f"{name} of {first.name}", first.cells(name)) for name in single
-    }
+    columns = {name: encoded_attribute(first, name) for name in single}
     return Samples(
         classes=names,
         target=as_classes(f"{named.target} of {first.name}", truth, names),
@@ -134,6 +137,15 @@ def samples_of(
         cluster=None if named.cluster is None else _clusters(first, named.cluster),
         weight=None if named.weight is None else _weights(first, named.weight),
     )
+
+
+def encoded_attribute(table: AnswerTable, name: str) -> EncodedColumn:
+    """A column of a table, or its bins where the name has their limits, as in ``age:30,40``."""
+    column, _, limits = name.rpartition(":")
+    if name in table.columns or not column:
+        return encoded_labels(f"{name} of {table.name}", table.cells(name))
+    numbers = numbers_of(f"{column} of {table.name}", table.cells(column))
+    return binned(numbers, [float(limit) for limit in limits.split(",")])
 
 
 def joined(parts: Sequence[EncodedColumn]) -> EncodedColumn:

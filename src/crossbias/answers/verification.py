@@ -105,7 +105,8 @@ def verify_table(
         prediction: Column of the answers: classes, or probabilities of the positive class. One
             column for each class is written ``"p_a,p_b,p_c"`` in the order of the classes, or
             ``"p_*"``, where the star stands for the name of each class. Several models are a list.
-        bias: Column of an attribute, or a list; ``"hospital,sex"`` judges both together.
+        bias: Column of an attribute, or a list; ``"hospital,sex"`` judges both together, and
+            ``"age:30,40"`` bins a column of numbers.
         intersections: How many of these columns are also judged together: 2 tries all pairs.
         classes: Names of all classes in the order of the columns of probabilities; those of
             ``target`` in sorted order if left out.
@@ -162,7 +163,7 @@ def verify_table(
         for name, each in wanted.items()
     }
     gains = gains_over_first(
-        {name: answers_of(name, samples, each) == samples.target for name, each in wanted.items()},
+        {name: answers_of(name, samples, each) for name, each in wanted.items()},
         samples,
         place=None if positive is None else place_of(positive, samples.classes),
     )

@@ -112,7 +112,7 @@ def audit(
         near_duplicates=alike,
         suspects=suspects,
         model=model,
-        verdict=verdict_of(attributes, cues, model, not_tested, alike),
+        verdict=verdict_of(attributes, cues, model, not_tested, alike, _clusters(data)),
         slice_members=members,
         pictures=(*(() if suspects is None else suspect_pictures(some, suspects)), *sheets),
     )  # fmt: skip
@@ -162,6 +162,17 @@ def _drawn(n: int, limit: int, seed: int) -> Tensor:
 
 def _subset(data: BiasedDataset, rows: Tensor) -> BiasedDataset:
     return data if len(rows) == len(data) else data.subset(rows)
+
+
+def _clusters(data: BiasedDataset) -> str:
+    """What was done about samples that belong together, as a paragraph of the verdict."""
+    if data.cluster is None:
+        return ""
+    number = len(torch.unique(data.cluster))
+    return (
+        f"The {len(data):,} samples are in {number:,} clusters. Samples of a cluster stay together "
+        f"in all tests, and intervals are over clusters."
+    )
 
 
 def _about(data: BiasedDataset, some: BiasedDataset) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from crossbias.audit.association import POWER
+from crossbias.audit.association import AIM
 from crossbias.audit.cues import Cue
 from crossbias.audit.folds import num_present, usable
 from crossbias.audit.permutation import ALARM
@@ -127,15 +127,15 @@ def detectable_score(null: Tensor, *, tests: int) -> float:
     """The score that is found with the probability ``POWER`` after the correction.
 
     A score is found above the quantile of the null at which Holm's correction begins. At the
-    detectable score, all but 20% of samples of this size give more. Both are those of a normal
-    distribution as wide as the null.
+    detectable score, the share ``AIM`` of samples of this size give more. Both are those of a
+    normal distribution as wide as the null.
 
     Args:
         null: ``(permutations,)`` scores of shuffled labels.
         tests: Number of tests of the audit.
     """
     normal = NormalDist()
-    steps = normal.inv_cdf(1 - ALARM / tests) + normal.inv_cdf(POWER)
+    steps = normal.inv_cdf(1 - ALARM / tests) + normal.inv_cdf(AIM)
     return min(1.0, float(null.mean() + steps * null.std()))
 
 

@@ -47,12 +47,13 @@ def verdict_of(
     model: ModelFinding | None,
     not_tested: Sequence[str],
     alike: NearDuplicates | None = None,
+    clusters: str = "",
 ) -> Verdict:
     """Put everything that was found, with corrected p-values, into words.
 
     A paragraph about attributes, one about cues, one about the model and one about its slices: that
     an attribute gives the class away and that the task is easy are different findings. If many
-    images are ``alike``, a last paragraph says so.
+    images are ``alike``, a last paragraph says so, as does one about ``clusters``.
     """
     known = [found for found in attributes if _is_found(found.p_corrected)]
     strongest_first = sorted(known, key=_association, reverse=True)
@@ -65,6 +66,8 @@ def verdict_of(
         about_model += [_slice(found) for found in model.slices.found]
     if alike is not None:
         parts.append(_alike(alike))
+    if clusters:
+        parts.append(clusters)
     findings = (*map(_attribute, strongest_first), *map(_cue, seen), *about_model)
     return Verdict("\n\n".join(parts), findings, tuple(not_tested))
 
@@ -283,7 +286,8 @@ def _model_summary(findings: Sequence[Finding]) -> str:
 def _slices_summary(slices: Slices) -> list[str]:
     """What was found about slices, as no or one paragraph."""
     if not slices.found:
-        return []
+        told = "No slice was confirmed on which the model fails more than on the rest of its class."
+        return [] if slices.reason else [told]
     first, *others = slices.found
     number = (
         "Another such slice was" if len(others) == 1 else f"{len(others)} more such slices were"
@@ -291,8 +295,10 @@ def _slices_summary(slices: Slices) -> list[str]:
     several = f" {number} confirmed." if others else ""
     return [
         f"The model fails on samples that look alike to it: {_told(first, 'it')}{several} "
-        f"Slices were found in one half of the samples and confirmed in the other. They may share "
-        f"a shortcut that misleads here, have wrong labels, or be hard: look at their pictures."
+        f"Slices were found in one half of the samples and confirmed in the other. Where errors "
+        f"have nothing to do with how samples look to the model, at most {_rounded(ALARM)} of "
+        f"audits report one. The samples may share a shortcut that misleads here, have wrong "
+        f"labels, or be hard: look at their pictures."
     ]
 
 

@@ -176,7 +176,7 @@ def train(
     result = experiment.run(folder, resume=resume, progress=shown_progress(quiet=quiet))
     if result.folder is None:  # of several processes, the one that has the folder prints
         return
-    print_metrics("split", result.metrics)
+    print_metrics("split", result.metrics, selection=result.config["selection"])
     say(f"run: {folder}")
     say(f"next: crossbias report {shlex.quote(str(folder))} -o report.html")
 
@@ -248,7 +248,8 @@ def evaluate(
         progress=shown_progress(),
         trust=trust,
     )
-    print_metrics("split", found)
+    own = not {"name", "labels"} & set(chosen)  # the splits by which the model may be chosen
+    print_metrics("split", found, selection=trained.config["selection"] if own else "last")
     print_details(found)
     if output is not None:
         write_json(output, {name: metrics.to_json() for name, metrics in found.items()})

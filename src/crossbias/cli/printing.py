@@ -60,8 +60,11 @@ def print_table(table: Table) -> None:
     make_console().print(table)
 
 
-def print_metrics(what: str, rows: Mapping[str, Metrics]) -> None:
-    """Print accuracies with intervals: a row for each name, then one for each attribute."""
+def print_metrics(what: str, rows: Mapping[str, Metrics], *, selection: str = "last") -> None:
+    """Print accuracies with intervals: a row for each name, then one for each attribute.
+
+    ``selection`` is the rule by which the model was chosen.
+    """
     table = make_table(what, *_COLUMNS, title="accuracy in % [95% interval]")
     for name, metrics in rows.items():
         for label, each in _with_attributes(name, metrics).items():
@@ -71,6 +74,11 @@ def print_metrics(what: str, rows: Mapping[str, Metrics]) -> None:
     for name, metrics in rows.items():
         for text in filter(None, (metrics.cluster_note, metrics.warning)):
             say(f"{name}: {text}")
+    if "validation" in rows and selection != "last":
+        say(
+            f"validation: the model was chosen by this split ({selection}), so its accuracies "
+            f"there are too high"
+        )
     corrupted = mean_over_corrupted_splits({name: row.overall for name, row in rows.items()})
     if corrupted.n:
         limits = percent_range(corrupted.low, corrupted.high)

@@ -48,7 +48,8 @@ def verify(
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="Column of an attribute. May be repeated. hospital,sex judges both together.",
+            help="Column of an attribute. May be repeated. hospital,sex judges both together. "
+            "age:30,40 bins a column of numbers.",
         ),
     ] = None,
     intersections: Annotated[

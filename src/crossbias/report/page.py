@@ -30,6 +30,7 @@ def _facts(comparison: Comparison) -> dict[str, Any]:
         "about_rows": about_rows(comparison),
         "associated": first.test.associated,
         "bias": first.bias or "bias",
+        "chosen": [row.label for row in comparison.rows if row.selection != "last"],
         "data": first.config["data"],
         "labeled": _labeled(comparison),
         "names": comparison.run_labels,

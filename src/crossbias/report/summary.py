@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import torch
 from markupsafe import Markup
 
 from crossbias.formatting import count, first_few, p_value, percent, short
@@ -14,12 +13,13 @@ from crossbias.report.training_data import (
     main_metric,
     training_groups,
 )
-from crossbias.runs.compare import Comparison, right_answers
+from crossbias.runs.compare import Comparison
+from crossbias.runs.gains import right_answers
 from crossbias.runs.read import FinishedRun
 from crossbias.runs.rows import Number, Row
 from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate
-from crossbias.verify.between_runs import paired_difference
+from crossbias.verify.between_runs import gap_within_classes
 
 SUPERVISION: Final = {
     "none": "knew nothing about the bias",
@@ -105,9 +105,11 @@ def _task_sentences(run: FinishedRun) -> Markup:
     share = percent(groups.aligned / groups.total)
     training = Markup(" In the training data, {} matches the class in {} of {} samples ({}).")
     counted = training.format(run.bias, count(groups.aligned), count(groups.total), share)
+    over = "" if run.labels is None or run.labels.cluster is None else " over clusters"
     doubt = Markup(
-        " That may be chance, so the data may have no such bias ({}, chi-square test)."
-    ).format(p_value(groups.p))
+        " This association may be due to chance ({}, chi-square test{}): the data may have no such "
+        "bias."
+    ).format(p_value(groups.p), over)
     return task + bias + counted + (doubt if groups.p > CLEAR else "")
 
 
@@ -122,27 +124,15 @@ def _standing(row: Row, metric: str) -> Standing:
 
 
 def gap_of(row: Row) -> Estimate:
-    """How much higher a row's accuracy is on aligned than on conflicting samples of a class.
-
-    The mean over classes, each counting by its conflicting samples. Without regard to classes, a
-    model that finds one class hard would seem to follow a bias that is more often aligned in the
-    others (Simpson's paradox). Classes that lack one of the two kinds are left out. The interval is
-    that of a gain.
-    """
+    """How much higher a row's accuracy is on aligned than on conflicting samples of a class."""
     judged, cells = row.runs[0].judged, row.metrics[0].cells
-    bias, classes = judged.attribute(row.runs[0].bias), len(cells.classes)
-    # Aligned samples of each class, then conflicting ones, then all of unknown bias.
-    kind = 1 - cells.aligned[cells.place_of(judged.target, bias)].long()
-    cell = torch.where(bias == UNKNOWN, 2 * classes, judged.target + classes * kind)
-    sizes = torch.bincount(cell, minlength=2 * classes + 1)
-    aligned, conflicting = sizes[:classes], sizes[classes : 2 * classes]
-    share = conflicting.double() * (aligned > 0)
-    share = share / share.sum().clamp(min=1)
-    weights = torch.cat([share, -share, torch.zeros(1)])
-    right = right_answers(row)
-    return paired_difference(
-        torch.zeros_like(right), right, cell=cell, weights=weights, cluster=judged.cluster
-    )
+    bias = judged.attribute(row.runs[0].bias)
+    known = bias != UNKNOWN
+    aligned = cells.aligned[cells.place_of(judged.target, bias)]
+    return gap_within_classes(
+        right_answers(row)[:, known], judged.target[known], aligned[known],
+        cluster=None if judged.cluster is None else judged.cluster[known],
+    )  # fmt: skip
 
 
 def _shortcut_sentence(plain: Standing | None, bias: str) -> Markup:
@@ -260,9 +250,8 @@ def _without_labels(
     if plain is not None:
         gain = comparison.gains[second.row.label][metric]
         over = f", a gain of {_points(gain, comparison.correction)}"
-    return Markup(" <strong>{}</strong> has the highest without bias labels, {}{}.").format(
-        second.row.label, _mean(second.row, second.score), over
-    )
+    sentence = " Without bias labels, <strong>{}</strong> has the highest accuracy there, {}{}."
+    return Markup(sentence).format(second.row.label, _mean(second.row, second.score), over)
 
 
 def _worse_sentence(

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
+from crossbias.verify import independence
 
 CLEAR = 0.05  # an association with a larger p-value may be chance
 
@@ -17,7 +17,7 @@ class TrainingGroups(NamedTuple):
 
     aligned: int
     total: int
-    p: float  # of class and bias being independent, by Pearson's chi-square test
+    p: float  # of class and bias being independent, see ``independence``
 
 
 def data_title(name: str) -> str:
@@ -49,23 +49,7 @@ def training_groups(run: FinishedRun) -> TrainingGroups | None:
     known = bias != UNKNOWN
     if not known.any():
         return None
-    group = target[known] * len(values) + bias[known]
-    counts = torch.bincount(group, minlength=table.numel()).view(table.shape)
-    return TrainingGroups(int(counts[table].sum()), int(counts.sum()), independence(counts))
-
-
-def independence(counts: Tensor) -> float:
-    """The p-value of Pearson's chi-square test that rows and columns are independent.
-
-    >>> round(independence(torch.tensor([[30, 10], [10, 30]])), 8)
-    7.74e-06
-    >>> independence(torch.tensor([[20, 20], [10, 10]]))
-    1.0
-    """
-    from scipy.special import chdtrc
-
-    table = counts[counts.sum(1) > 0][:, counts.sum(0) > 0].double()
-    freedom = (len(table) - 1) * (table.shape[1] - 1)
-    expected = table.sum(1, keepdim=True) * table.sum(0) / table.sum()
-    statistic = float(((table - expected).square() / expected).sum())
-    return float(chdtrc(freedom, statistic)) if freedom else 1.0
+    target, bias = target[known], bias[known]
+    cluster = None if run.labels.cluster is None else run.labels.cluster[known]
+    p = independence(target, bias, cluster=cluster)
+    return TrainingGroups(int(table[target, bias].sum()), len(target), p)

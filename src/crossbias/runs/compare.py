@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from crossbias.errors import CrossbiasError
+from crossbias.runs.gains import (
+    corrected,
+    gains_over,
+    positive_gains_over,
+    positive_tests_against,
+    tests_against,
+)
 from crossbias.runs.read import FinishedRun, read_run
-from crossbias.runs.rows import Row, checked_metrics, rows_of
+from crossbias.runs.rows import OF_POSITIVE, Row, checked_metrics, rows_of
 from crossbias.runs.sweeps import runs_by_data, unfinished_notes
 from crossbias.verify import WEIGHTS, Estimate, McNemar
-from crossbias.verify.accuracies import OF_SAMPLES, Strata, stratified
-from crossbias.verify.between_runs import check_same_samples, mcnemar, paired_difference
-from crossbias.verify.multiplicity import holm, simultaneous
+from crossbias.verify.accuracies import stratified
+from crossbias.verify.between_runs import check_same_samples
+from crossbias.verify.multiplicity import simultaneous
 
 Folders = str | Path | Sequence[str | Path]  # one run folder or several
 
@@ -142,15 +146,24 @@ def compare(
     place = cells.place_of(judged.target, judged.attribute(judged_by))
     strata = {name: stratified(name, cells, place) for name in names if name in WEIGHTS}
     confidence = simultaneous(0.95, len(others))
-    gains = {row.label: _gains(baseline, row, strata, confidence) for row in others}
-    tests = _corrected({row.label: _tests(baseline, row, strata) for row in others})
+    found = [name for name in names if name in OF_POSITIVE]
+    gains = {
+        row.label: gains_over(baseline, row, strata, confidence)
+        | positive_gains_over(baseline, row, found, confidence)
+        for row in others
+    }
+    tests = {
+        row.label: tests_against(baseline, row, strata)
+        | positive_tests_against(baseline, row, found)
+        for row in others
+    }
     return Comparison(
         metrics=names,
         runs=tuple(read),
         rows=tuple(rows),
         baseline=baseline,
         gains=gains,
-        tests=tests,
+        tests=corrected(tests),
         attribute=judged_by,
         notes=(*_notes(rows), *_advice(baseline, gains), *unfinished_notes(_several(runs))),
     )
@@ -216,53 +229,6 @@ def differences(runs: Sequence[FinishedRun]) -> list[str]:
         "the version of torch": lambda run: run.config["environment"]["torch"],
     }
     return [name for name, fact in facts.items() if any(fact(run) != fact(runs[0]) for run in runs)]
-
-
-def _gains(
-    baseline: Row, row: Row, strata: Mapping[str, Strata], confidence: float
-) -> dict[str, Estimate]:
-    """The difference of each metric that is a weighted mean of parts."""
-    first, second = right_answers(baseline), right_answers(row)
-    cluster = baseline.runs[0].judged.cluster
-    found = {
-        name: paired_difference(
-            first,
-            second,
-            cell=each.part,
-            weights=each.weights,
-            cluster=cluster,
-            confidence=confidence,
-        )
-        for name, each in strata.items()
-    }
-    return {name: gain for name, gain in found.items() if gain.n}
-
-
-def _tests(baseline: Row, row: Row, strata: Mapping[str, Strata]) -> dict[str, McNemar]:
-    """McNemar's test of each metric that is a mean of samples; it is about two models.
-
-    There is none with clusters: their samples are not independent tosses of a coin.
-    """
-    if baseline.runs[1:] or row.runs[1:] or baseline.runs[0].judged.cluster is not None:
-        return {}
-    first, second = right_answers(baseline)[0], right_answers(row)[0]
-    counted = {name: strata[name].part > 0 for name in OF_SAMPLES if name in strata}
-    return {n: mcnemar(first[rows], second[rows]) for n, rows in counted.items() if rows.any()}
-
-
-def _corrected(tests: Mapping[str, Mapping[str, McNemar]]) -> dict[str, dict[str, McNemar]]:
-    """The tests with p corrected over the rows, metric by metric."""
-    found: dict[str, dict[str, McNemar]] = {label: {} for label in tests}
-    for name in {name: None for each in tests.values() for name in each}:
-        labels = [label for label in tests if name in tests[label]]
-        for label, p in zip(labels, holm([tests[label][name].p for label in labels]), strict=True):
-            found[label][name] = tests[label][name]._replace(p=p)
-    return found
-
-
-def right_answers(row: Row) -> Tensor:
-    """Whether each of the row's runs answers each test sample correctly, (runs, n)."""
-    return torch.stack([run.judged.answers == run.judged.target for run in row.runs])
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:

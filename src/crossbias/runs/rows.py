@@ -32,10 +32,17 @@ OF_POSITIVE: Final[dict[str, Callable[[Metrics], Estimate | None]]] = {
     "sensitivity": lambda metrics: metrics.detection and metrics.detection.overall.sensitivity,
     "specificity": lambda metrics: metrics.detection and metrics.detection.overall.specificity,
     "auc": lambda metrics: metrics.detection and metrics.detection.overall.auc,
+    "ppv": lambda metrics: metrics.detection and metrics.detection.overall.ppv,
+    "npv": lambda metrics: metrics.detection and metrics.detection.overall.npv,
+    "brier": lambda metrics: metrics.detection and metrics.detection.overall.brier,
 }
 """Further numbers where a class is named as the positive one."""
 
+USUAL_OF_POSITIVE: Final = ("sensitivity", "specificity", "auc")
+
 USUAL_METRICS: Final = ("overall", "aligned", "conflicting", "unbiased", "worst_group")
+
+_SHOWN: Final = {"auc": "AUC", "ppv": "PPV", "npv": "NPV", "brier": "Brier score"}
 
 _NOT_A_SETTING: Final = (
     *("data hashes", "data shape", "data classes", "data values", "data aligned"),
@@ -98,7 +105,7 @@ def checked_metrics(names: Sequence[str] | None, positive: str | None = None) ->
             )
         if name not in METRICS | OF_POSITIVE:
             raise unknown("there is no metric", name, METRICS | OF_POSITIVE)
-    return tuple(names or (*USUAL_METRICS, *(OF_POSITIVE if positive else ())))
+    return tuple(names or (*USUAL_METRICS, *(USUAL_OF_POSITIVE if positive else ())))
 
 
 def value_of(name: str, metrics: Metrics) -> Estimate | None:
@@ -111,8 +118,7 @@ def metric_title(name: str, metrics: Metrics) -> str:
     if name == "worst_group" and metrics.worst_group:
         return metrics.worst_of
     if name in OF_POSITIVE and metrics.detection:
-        shown = "AUC" if name == "auc" else name
-        return f"{shown} for {metrics.detection.positive.name}"
+        return f"{_SHOWN.get(name, name)} for {metrics.detection.positive.name}"
     return name.replace("_", " ")
 
 

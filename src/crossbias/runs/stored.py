@@ -62,9 +62,12 @@ class TrainingLabels:
     index: Tensor  # (n,) int64, each sample's row in tables of the full training set
     target: Tensor  # (n,) int64 class numbers
     attributes: Mapping[str, Tensor]  # (n,) int64 value numbers each, UNKNOWN where not known
+    cluster: Tensor | None = None  # (n,) int64, equal for samples that belong together
 
     def __post_init__(self) -> None:
-        for name, column in {"index": self.index, **self.attributes}.items():
+        columns = {"index": self.index, **self.attributes}
+        columns |= {} if self.cluster is None else {"cluster": self.cluster}
+        for name, column in columns.items():
             if column.shape != self.target.shape:
                 raise ValueError(f"{name} has {len(column)} rows, target has {len(self.target)}")
 

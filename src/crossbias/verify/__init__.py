@@ -15,6 +15,7 @@ from crossbias.verify.between_runs import (
     McNemar,
     Spread,
     check_same_samples,
+    gap_within_classes,
     mcnemar,
     over_seeds,
     paired_difference,
@@ -31,8 +32,10 @@ from crossbias.verify.cells import (
     small_groups,
 )
 from crossbias.verify.detection import Detection, DetectionRates, Positive, about_detection
+from crossbias.verify.detection_gains import Calls, detection_difference
 from crossbias.verify.from_arrays import verify
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
+from crossbias.verify.independence import independence
 from crossbias.verify.intervals import (
     NO_SAMPLES,
     Estimate,
@@ -71,6 +74,7 @@ __all__ = [
     "NO_SAMPLES",
     "WEIGHTS",
     "Alignment",
+    "Calls",
     "Cells",
     "Detection",
     "DetectionRates",
@@ -100,8 +104,11 @@ __all__ = [
     "count",
     "count_right",
     "demographic_parity_gap",
+    "detection_difference",
     "equalized_odds_gap",
+    "gap_within_classes",
     "holm",
+    "independence",
     "judged_split",
     "lowest_of",
     "majority",

@@ -114,7 +114,8 @@ def paired_difference(
     is then about these trained models and other samples.
 
     Args:
-        first: ``(runs, n)`` bool, whether each training of the first method is right on a sample.
+        first: ``(runs, n)`` bool, whether each training of the first method is right on a sample;
+            or float, a number of each sample.
         second: ``(runs', n)`` bool, the same for the second method.
         cell: ``(n,)`` int64, the cell of each sample.
         weights: ``(cells,)`` float, weight of each cell; cells without samples count nothing.
@@ -131,18 +132,79 @@ def paired_difference(
     if not chosen.any():
         return NO_SAMPLES
     cell = used.cumsum(0)[cell[chosen]] - 1
-    sizes, weights = sizes[used].double(), weights[used].double()
     methods = [runs[:, chosen].double() for runs in (first, second)]
-    each = (weights / sizes)[cell]  # weight of one sample, (n,)
-    accuracies = [runs @ each for runs in methods]
-    value = float(accuracies[1].mean() - accuracies[0].mean())
+    each = (weights[used].double() / sizes[used])[cell]  # weight of one sample, (n,)
     cluster = None if cluster is None else torch.unique(cluster[chosen], return_inverse=True)[1]
+    return linearized_difference(
+        [runs @ each for runs in methods], methods, cell=cell, each=each, cluster=cluster,
+        confidence=confidence, answers=not first.is_floating_point(),
+    )  # fmt: skip
+
+
+def gap_within_classes(
+    right: Tensor, target: Tensor, aligned: Tensor, *, cluster: Tensor | None = None
+) -> Estimate:
+    """How much higher the accuracy is on aligned than on conflicting samples of the same class.
+
+    The mean over classes, each counting by its conflicting samples. Without regard to classes, a
+    model that finds one class hard would seem to follow a bias that is more often aligned in the
+    others (Simpson's paradox). Classes that lack one of the two kinds are left out. The interval is
+    that of ``paired_difference``: with several trainings it is about the method.
+
+    Args:
+        right: ``(runs, n)`` bool, whether each training is right on a sample.
+        target: ``(n,)`` class numbers.
+        aligned: ``(n,)`` bool.
+        cluster: As for ``paired_difference``.
+
+    Returns:
+        The difference, between -1 and 1; ``NO_SAMPLES`` if no class has samples of both kinds.
+    """
+    classes = int(target.max()) + 1 if len(target) else 1
+    cell = target + classes * (~aligned).long()
+    with_bias, against = torch.bincount(cell, minlength=2 * classes).view(2, classes)
+    share = against.double() * (with_bias > 0)
+    share = share / share.sum().clamp(min=1)
+    return paired_difference(
+        torch.zeros_like(right), right, cell=cell, weights=torch.cat([share, -share]),
+        cluster=cluster,
+    )  # fmt: skip
+
+
+def linearized_difference(
+    numbers: Sequence[Tensor],
+    methods: Sequence[Tensor],
+    *,
+    cell: Tensor,
+    each: Tensor,
+    cluster: Tensor | None = None,
+    confidence: float = 0.95,
+    answers: bool = False,
+) -> Estimate:
+    """How much higher any number is with the second of two methods, on the same samples.
+
+    Near the truth, a number such as the AUC is a sum over samples plus a constant. The variance
+    over samples is that of the sum; the rest is as for ``paired_difference``.
+
+    Args:
+        numbers: For each of both methods, ``(runs,)`` the number of each training.
+        methods: For each of both methods, ``(runs, n)`` what each sample says about it.
+        cell: ``(n,)`` int64, the cell of each sample, numbered from 0 without gaps; cells are drawn
+            independently of each other.
+        each: ``(n,)`` weight of each sample in the sum, the same for all samples of a cell.
+        cluster: ``(n,)`` int64, numbered from 0 without gaps, equal for samples that belong
+            together.
+        confidence: Coverage of the interval.
+        answers: Whether samples say right or wrong, 1 or 0.
+    """
+    value = float(numbers[1].mean() - numbers[0].mean())
+    sizes = torch.bincount(cell).double()
     over_samples = _variance_over_samples(
-        methods[1].mean(0) - methods[0].mean(0), cell, each, sizes, cluster
+        methods[1].mean(0) - methods[0].mean(0), cell, each, sizes, cluster, answers=answers
     )
     half = _half_width([over_samples], confidence)
     if min(len(runs) for runs in methods) > 1:
-        parts = [_Part(float(a.var()) / len(a), len(a) - 1) for a in accuracies]
+        parts = [_Part(float(a.var()) / len(a), len(a) - 1) for a in numbers]
         twice = sum(_variance_of_trainings(runs * each, cluster) for runs in methods)
         parts.append(over_samples._replace(variance=max(0.0, over_samples.variance - twice)))
         # Trainings that agree by chance do not make it narrower than these trainings by themselves.
@@ -167,15 +229,22 @@ def _variance_of_trainings(parts: Tensor, cluster: Tensor | None) -> float:
 
 
 def _variance_over_samples(
-    differences: Tensor, cell: Tensor, each: Tensor, sizes: Tensor, cluster: Tensor | None
+    differences: Tensor,
+    cell: Tensor,
+    each: Tensor,
+    sizes: Tensor,
+    cluster: Tensor | None,
+    *,
+    answers: bool,
 ) -> _Part:
     """The variance of a stratified mean, also where cells have few samples, or one.
 
-    The variance within a cell is estimated from its own samples and, as if it had ``_PRIOR`` more,
-    from all cells by their weights. Those count half a sample that only the first method answers
-    correctly and half that only the second does (Agresti and Min 2005): models that agree
-    everywhere are not known to be equal. Clusters inflate the variance, and a cell has as many
-    degrees of freedom as it has clusters.
+    All cells together count half a sample more that only the first method answers correctly and
+    half that only the second does (Agresti and Min 2005): models that agree everywhere are not
+    known to be equal. Where differences are no answers but numbers, that is a sample as far off as
+    the farthest. The variance within a cell is estimated from its own samples and, as if it had
+    ``_PRIOR`` more, from all cells by their weights. Clusters inflate the variance, and a cell has
+    as many degrees of freedom as it has clusters.
     """
     sums, squares = (
         torch.zeros(len(sizes)).double().index_add(0, cell, part)
@@ -183,7 +252,9 @@ def _variance_over_samples(
     )
     weights = torch.zeros(len(sizes)).double().index_add(0, cell, each)
     size = weights.abs() / weights.abs().sum()  # a difference of cells has weights below 0
-    pooled = (size * squares / sizes).sum() + 1 / (len(cell) + 2)
+    farthest = float(differences.square().max()) or 1.0
+    squares = squares + size * (1.0 if answers else farthest)
+    pooled = (size * squares / sizes).sum()
     within = (squares - sums**2 / sizes + _PRIOR * pooled) / (sizes - 1 + _PRIOR)
     parts = weights**2 * within / sizes
     effect, independent = 1.0, sizes

@@ -311,7 +311,7 @@ def small_group_warning(groups: Sequence[Group]) -> str | None:
     smallest = min(small, key=lambda group: group.accuracy.n)
     samples = "sample" if smallest.accuracy.n == 1 else "samples"
     return (
-        f"{len(small)} of {present} groups have fewer than {MIN_SAMPLES} samples, too few to say "
-        f"anything about one of them; the smallest is ({smallest.target}, {smallest.bias}) with "
-        f"{smallest.accuracy.n} {samples}"
+        f"{len(small)} of {present} groups {'has' if len(small) == 1 else 'have'} fewer than "
+        f"{MIN_SAMPLES} samples, too few to judge such a group by itself; the smallest is "
+        f"({smallest.target}, {smallest.bias}) with {smallest.accuracy.n} {samples}"
     )

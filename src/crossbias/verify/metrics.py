@@ -244,7 +244,8 @@ class Metrics:
         for group in self.groups:
             known[group.target] += group.accuracy.n
         missing = [n - found for n, found in zip(total, known.values(), strict=True)]
-        unknown = missing_warning("the bias label", missing, total, self.classes)
+        size = self.overall.n / self.clusters if self.clusters else 1.0
+        unknown = missing_warning("the bias label", missing, total, self.classes, effect=size)
         return "; ".join(filter(None, [small_group_warning(self.groups), unknown])) or None
 
     @property

@@ -12,7 +12,7 @@ _DRAWS: Final = 4999
 _CLEAR: Final = 0.01  # there may be a test for each attribute and split
 
 
-def missing_by_class(missing: Sequence[int], total: Sequence[int]) -> float:
+def missing_by_class(missing: Sequence[int], total: Sequence[int], *, effect: float = 1.0) -> float:
     """The p-value that labels are missing in every class equally often.
 
     A permutation test: Pearson's chi-square statistic of the counts, among those where as many
@@ -21,11 +21,13 @@ def missing_by_class(missing: Sequence[int], total: Sequence[int]) -> float:
     Args:
         missing: Number of samples of each class without the label.
         total: Number of samples of each class.
+        effect: Mean size of a cluster, such as the images of a patient. A label is then taken to
+            be missing in whole clusters, so counts are those of so many fewer samples.
 
     >>> missing_by_class([40, 2], [100, 120]) < 0.001, missing_by_class([4, 5], [100, 120]) > 0.5
     (True, True)
     """
-    sizes, found = np.array(total), np.array(missing)
+    sizes, found = (np.round(np.array(part) / effect).astype(np.int64) for part in (total, missing))
     sizes, found = sizes[sizes > 0], found[sizes > 0]
     if len(sizes) < 2 or not 0 < found.sum() < sizes.sum():
         return 1.0
@@ -41,7 +43,12 @@ def missing_by_class(missing: Sequence[int], total: Sequence[int]) -> float:
 
 
 def missing_warning(
-    what: str, missing: Sequence[int], total: Sequence[int], classes: Sequence[str]
+    what: str,
+    missing: Sequence[int],
+    total: Sequence[int],
+    classes: Sequence[str],
+    *,
+    effect: float = 1.0,
 ) -> str | None:
     """What to know where a label is missing in some classes more often; None where it is not.
 
@@ -50,8 +57,9 @@ def missing_warning(
         missing: Number of samples of each class without the label.
         total: Number of samples of each class.
         classes: Names of the classes.
+        effect: As for ``missing_by_class``.
     """
-    p = missing_by_class(missing, total)
+    p = missing_by_class(missing, total, effect=effect)
     if p >= _CLEAR:
         return None
     present = [place for place, size in enumerate(total) if size]

@@ -62,12 +62,11 @@ def auc(
     >>> found.value, found.n
     (0.75, 4)
     """
-    high, low = scores[positive].double(), scores[~positive].double()
-    if not len(high) or not len(low):
+    if not positive.any() or positive.all():
         return NO_SAMPLES
     of_high, of_low = (_weights(weight, rows) for rows in (positive, ~positive))
-    # The share of negatives below each positive, and of positives above each negative.
-    above, below = _shares_below(high, low, of_low), 1 - _shares_below(low, high, of_high)
+    placed = placements(scores, positive, weight)
+    above, below = placed[positive], placed[~positive]
     value = float(of_high @ above / of_high.sum())
     sizes = [float(each.sum() ** 2 / each.square().sum()) for each in (of_high, of_low)]  # Kish's
     pairs = sizes[0] * sizes[1]
@@ -85,6 +84,24 @@ def auc(
     center = math.log(smooth / (1 - smooth))
     low_, high_ = (_sigmoid(limit) for limit in (center - half, center + half))
     return Estimate(value, min(low_, value), max(high_, value), len(scores))
+
+
+def placements(scores: Tensor, positive: Tensor, weight: Tensor | None = None) -> Tensor:
+    """How each sample is placed among those of the other class, (n,); ties count half.
+
+    For a positive sample it is the share of the others that have a lower score; for another one,
+    the share of the positives that have a higher score. The mean over either class is the AUC. The
+    weights are as for ``auc``.
+
+    >>> placements(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]) > 0).tolist()
+    [1.0, 0.5, 0.5, 1.0]
+    """
+    high, low = scores[positive].double(), scores[~positive].double()
+    placed = torch.empty(len(scores), dtype=torch.float64)
+    of_high, of_low = (_weights(weight, rows) for rows in (positive, ~positive))
+    placed[positive] = _shares_below(high, low, of_low)
+    placed[~positive] = 1 - _shares_below(low, high, of_high)
+    return placed
 
 
 def predictive_values(

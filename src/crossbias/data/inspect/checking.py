@@ -214,7 +214,8 @@ def _depends_on_class(data: BiasedDataset, name: str, column: Tensor) -> list[st
     """A warning where the values of an attribute are missing more often in some classes."""
     missing = torch.bincount(data.targets[column == UNKNOWN], minlength=data.num_classes).tolist()
     total = torch.bincount(data.targets, minlength=data.num_classes).tolist()
-    found = missing_warning(name, missing, total, data.classes)
+    size = 1.0 if data.cluster is None else len(data) / len(torch.unique(data.cluster))
+    found = missing_warning(name, missing, total, data.classes, effect=size)
     return [f"{data.split}: {found}"] if found else []
 
 
