@@ -39,10 +39,9 @@ lint: .venv/installed
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
 
-# Kills, power cuts, full disks, damages and races; power cuts and small disks need root.
-MINUTES ?= 20
+# Kills, power cuts, full disks, damages, intrusions and races; power cuts and small disks need root.
 fire: .venv/installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fire --minutes $(MINUTES)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fire
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -2,37 +2,60 @@
 
 import argparse
 import json
+import math
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import torch
 
-from benchmarks.fire import disks, flips, fuzz, kills, power, races
-from benchmarks.fire.subjects import Arena, Skipped
-from benchmarks.measure import keep
+from benchmarks.fire import (
+    damages,
+    disks,
+    fuzz,
+    fuzzed_inputs,
+    fuzzed_runs,
+    intrusions,
+    kills,
+    power,
+    races,
+    sequences,
+)
+from benchmarks.fire.subjects import METHODS, Arena, Skipped
+from benchmarks.measure import RESULTS, keep
 from crossbias.data.memory_maps import CACHE_VARIABLE
+from crossbias.train.environment import source_commit
 
 Kind = Callable[[Arena], Iterator[str | None]]
 
-KINDS: dict[str, tuple[Kind, float]] = {
-    "kills at random moments": (kills.at_random_moments, 3.0),
-    "kills at every file event": (kills.at_every_event, 5.0),
-    "power cuts": (power.cuts, 1.0),
-    "full disks": (disks.full, 1.0),
-    "bit flips of finished runs": (flips.of_finished_runs, 2.0),
-    "bit flips of unfinished runs": (flips.of_unfinished_runs, 2.0),
-    **{f"damaged {name}": (kind, 0.5) for name, kind in fuzz.KINDS.items()},
-    "races": (races.between_processes, 3.0),
+_FUZZED = fuzzed_runs.BODIES | fuzzed_inputs.BODIES
+KINDS: dict[str, tuple[Kind, int]] = {
+    "kills at random moments": (kills.at_random_moments, 500),
+    "kills at every file event": (kills.at_every_event, 500),
+    "kills of sequences of runs": (sequences.of_tables, 60),
+    "stops on request": (kills.on_request, 60),
+    "power cuts": (power.cuts, 60),
+    "full disks": (disks.full, 60),
+    "bit flips of finished runs": (partial(damages.of_finished_runs, damages.FLIPS), 300),
+    "bit flips of unfinished runs": (partial(damages.of_unfinished_runs, damages.FLIPS), 250),
+    "damage to finished runs": (partial(damages.of_finished_runs, damages.OTHERS), 250),
+    "damage to unfinished runs": (partial(damages.of_unfinished_runs, damages.OTHERS), 250),
+    **{f"damaged {name}": (partial(fuzz.attack, body), 80) for name, body in _FUZZED.items()},
+    "names of code": (intrusions.by_names, 120),
+    "pickles": (intrusions.by_pickles, 120),
+    "races for a run": (races.between_processes, 200),
+    "races for the cache": (races.for_the_cache, 20),
 }
-"""Every kind of try, and its share of the time."""
+"""Every kind of try, and how often it is tried."""
 
 Counts = dict[str, dict[str, Any]]
+
+_NOTHING = {"tried": 0, "held": 0, "failed": 0, "processor_seconds": 0.0}
 
 
 def campaign(
@@ -42,35 +65,51 @@ def campaign(
     seed: int = 0,
     lane: int = 0,
     lanes: int = 1,
-    seconds: float = float("inf"),
-    tries: float = float("inf"),
+    share: float = 1.0,
+    methods: tuple[str, ...] = tuple(METHODS),
 ) -> Counts:
-    """Try all kinds in turn until the time is over or each was tried so often."""
-    arena = Arena(home, Random(f"{seed}-{lane}"), lane, lanes, batch=int(min(tries, 10)))
-    found: Counts = {kind: {"tried": 0, "held": 0, "failed": 0, "failures": []} for kind in kinds}
+    """Try all kinds side by side, until each was tried as often as it should be.
+
+    Args:
+        kinds: Names of the kinds.
+        home: A folder to fight in.
+        seed: Of everything random.
+        lane: Number of this process among those that fight at the same time.
+        lanes: How many there are; each has its own methods.
+        share: Share of the tries that are made.
+        methods: Names of the methods to fight with.
+    """
+    arena = Arena(home, Random(f"{seed}-{lane}"), methods[lane::lanes])
+    found: Counts = {kind: _NOTHING | {"failures": []} for kind in kinds}
+    goals = {kind: math.ceil(KINDS[kind][1] * share / lanes) for kind in kinds}
+    arena.batch = min(arena.batch, *goals.values())
     running = {kind: KINDS[kind][0](arena) for kind in kinds}
-    spent, end = dict.fromkeys(kinds, 0.0), time.monotonic() + seconds
-    while running and time.monotonic() < end:
-        kind = min(running, key=lambda kind: spent[kind] / KINDS[kind][1])
-        begin = time.monotonic()
+    while running:
+        kind = min(running, key=lambda kind: found[kind]["tried"] / goals[kind])
+        begin = _processor_time()
         try:
-            _count(found[kind], next(running[kind]), home)
+            _count(kind, found[kind], next(running[kind]), home)
         except StopIteration:
             running[kind] = KINDS[kind][0](arena)
         except Skipped as reason:
             found[kind]["skipped"] = str(reason)
             del running[kind]
-        spent[kind] += time.monotonic() - begin
-        if found[kind]["tried"] >= tries:
+        found[kind]["processor_seconds"] += _processor_time() - begin
+        if found[kind]["tried"] >= goals[kind]:
             running.pop(kind, None)
     return found
 
 
-def _count(counts: dict[str, Any], problem: str | None, home: Path) -> None:
+def _processor_time() -> float:
+    return sum(os.times()[:4])
+
+
+def _count(kind: str, counts: dict[str, Any], problem: str | None, home: Path) -> None:
     counts["tried"] += 1
     counts["failed" if problem else "held"] += 1
     if problem:
         counts["failures"].append(problem.replace(str(home), "."))
+        print(f"failed, {kind}: {problem}", file=sys.stderr, flush=True)
 
 
 def _in_lanes(lanes: int, home: Path, **options: Any) -> Counts:
@@ -94,6 +133,7 @@ def _in_lanes(lanes: int, home: Path, **options: Any) -> Counts:
 def _lane(place: Path, **options: Any) -> None:
     code = 1
     os.environ[CACHE_VARIABLE] = str(place / "cache")
+    tempfile.tempdir = str(place)
     try:
         counts = campaign(home=place, **options)
         (place / "counts.json").write_text(json.dumps(counts))
@@ -123,10 +163,16 @@ def table(found: Counts) -> str:
     return "\n".join(lines)
 
 
+def kept() -> Counts:
+    """What was found before, by kind: a kind that is tried alone replaces its own counts."""
+    file = RESULTS / "fire-cpu.json"
+    found: Counts = json.loads(file.read_text())["found"] if file.exists() else {}
+    return {kind: counts for kind, counts in found.items() if kind in KINDS}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.fire")
-    parser.add_argument("--minutes", type=float, default=20.0, help="How long to go on.")
-    parser.add_argument("--tries", type=float, default=float("inf"), help="At most, of each kind.")
+    parser.add_argument("--share", type=float, default=1.0, help="Share of the tries to make.")
     parser.add_argument("--only", action="append", choices=KINDS, help="One kind of try.")
     parser.add_argument("--seed", type=int, default=0, help="Of everything random.")
     parser.add_argument("--jobs", type=int, default=2, help="Processes that fight at once.")
@@ -135,14 +181,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="fire-") as home:
         found = _in_lanes(
             given.jobs, Path(home), kinds=given.only or list(KINDS), seed=given.seed,
-            seconds=given.minutes * 60, tries=given.tries,
+            share=given.share,
         )  # fmt: skip
     print(table(found))
-    for kind, counts in found.items():
-        for problem in counts["failures"][:20]:
-            print(f"{kind}: {problem}")
-    if not given.only:
-        keep("fire", {"seed": given.seed, "kinds": found}, "cpu")
+    if given.share == 1.0:
+        record = {"seed": given.seed, "jobs": given.jobs, "commit": source_commit()}
+        keep("fire", kept() | {kind: counts | record for kind, counts in found.items()}, "cpu")
     sys.exit(any(counts["failed"] for counts in found.values()))
 
 

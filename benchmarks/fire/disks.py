@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.fire.events import Events, no_space
 from benchmarks.fire.forks import Outcome
 from benchmarks.fire.kills import events_of
-from benchmarks.fire.subjects import Arena, completed, files, is_root, start
+from benchmarks.fire.subjects import Arena, completed, files, is_root
 
 
 def full(arena: Arena) -> Iterator[str | None]:
@@ -32,7 +32,7 @@ def _failing(arena: Arena, method: str) -> str | None:
     """Writing fails from one event on, or at this event only."""
     path, number = arena.folder(), arena.random.randint(1, events_of(arena, method))
     events = Events(path, number, no_space, stays=arena.random.random() < 0.5)
-    problem = _then(arena, method, path, start(method, path, events.install).wait())
+    problem = _then(arena, method, path, arena.start(method, path, events.install).wait())
     shutil.rmtree(path, ignore_errors=True)
     return problem and f"at event {number}: {problem}"
 
@@ -46,7 +46,7 @@ def _limited(arena: Arena, method: str) -> str | None:
     def prepare() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 
-    problem = _then(arena, method, path, start(method, path, prepare).wait())
+    problem = _then(arena, method, path, arena.start(method, path, prepare).wait())
     shutil.rmtree(path, ignore_errors=True)
     return problem and f"{limit} bytes: {problem}"
 
@@ -58,7 +58,7 @@ def _small(arena: Arena, method: str) -> str | None:
     whole = sum(file.stat().st_size for file in files(arena.whole(method)))
     size = arena.random.randint(8 * 1024, whole + 256 * 1024)
     with _mounted(place, size):
-        outcome = start(method, place / "run").wait()
+        outcome = arena.start(method, place / "run").wait()
         _mount("remount,size=64m", place)
         problem = _then(arena, method, place / "run", outcome)
     place.rmdir()

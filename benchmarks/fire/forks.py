@@ -1,5 +1,7 @@
 """Commands in forks of this process, which has imported torch: thousands fit into minutes."""
 
+import functools
+import importlib.metadata
 import os
 import signal
 import sys
@@ -7,14 +9,29 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
+from unicodedata import category
 
-import typer._adapters  # noqa: F401  (imported here once, not in every fork)
+from PIL import Image
 
 import crossbias.cli
-import crossbias.data.images.decoding
-import crossbias.train.run
+from crossbias.train.environment import source_commit
+
+# What commands import late is imported here once, not in every fork.
+for _module in (
+    *("scipy.special", "filelock", "numpy.testing", "PIL.ImageDraw", "typer._adapters"),
+    *("rich._emoji_codes", "typer._click.decorators"),
+    *("crossbias.train.run", "crossbias.judging", "crossbias.data.images.decoding"),
+    *("crossbias.data.inspect.sheet", "crossbias.data.inspect.checking"),
+    "crossbias.report.json_report",
+):
+    import_module(_module)
+Image.init()
+source_commit()
+# Fabric reads the files of every installed package whenever a run begins; once is enough here.
+importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
 
 TRACEBACK = 70  # exit code of a command that raised an error which the command line did not expect
 PATIENCE = 90.0  # seconds after which a command hangs
@@ -35,11 +52,20 @@ class Outcome(NamedTuple):
 
     @property
     def sane(self) -> bool:
-        """Whether the command ended well or refused in one line."""
-        return self.code == 0 or self.refused
+        """Whether the command ended well or refused in one line, and the terminal is safe."""
+        return (self.code == 0 or self.refused) and not self.escapes
+
+    @property
+    def escapes(self) -> str:
+        """Characters that were printed and steer a terminal or turn the direction of text."""
+        printed = self.out + self.err
+        return "".join(
+            each for each in printed if each != "\n" and category(each) in ("Cc", "Cf", "Zl", "Zp")
+        )
 
     def __str__(self) -> str:
-        return f"exit code {self.code}: {' | '.join(self.err.strip().splitlines()[-4:])[-600:]}"
+        said = f"exit code {self.code}: {' | '.join(self.err.strip().splitlines()[-4:])[-600:]}"
+        return f"{said}; printed {self.escapes!r}" if self.escapes else said
 
 
 class Command:

@@ -23,6 +23,9 @@ STRANGE = st.recursive(
 )
 """Any value of JSON, among them names of code."""
 
+SIDES = st.integers(0, 2**31 - 1) | st.sampled_from([1, 2**16, 80_000_000])
+"""Heights, widths and lengths that a file may claim."""
+
 _TENSORS: tuple[Callable[[Tensor], Any], ...] = (
     lambda tensor: tensor.flatten()[:-1], lambda tensor: tensor[None],
     lambda tensor: torch.cat([tensor.flatten(), tensor.flatten()]), lambda tensor: tensor[..., :0],

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.fire.subjects import Arena, Skipped, completed, is_root, start
+from benchmarks.fire.subjects import Arena, Skipped, completed, is_root
 
 _SHUTDOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN
 _NOTHING_FLUSHED = 2  # its flag: not even the journal
@@ -28,7 +28,7 @@ def cuts(arena: Arena) -> Iterator[str | None]:
     _format(image)
     place.mkdir()
     with _mounted(image, place):
-        command = start(method, path)
+        command = arena.start(method, path)
         time.sleep(arena.random.uniform(0.1, 1.3) * arena.seconds[method])
         _cut(place)
         command.send(signal.SIGKILL)

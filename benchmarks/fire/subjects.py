@@ -5,32 +5,70 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+import numpy as np
+from PIL import Image
+
 from benchmarks.fire.forks import Command
 from crossbias.errors import CrossbiasError
-from crossbias.runs import RunFolder
+from crossbias.runs import RunFolder, read_run
 from crossbias.runs.folder import as_record
 from crossbias.runs.writer import LOCK_FILES
 
-METHODS: dict[str, tuple[str, ...]] = {
-    "erm": (), "class-balanced": (), "group-balanced": (), "end": (),
-    "rebias": ("network.kernel=3",), "denoised": ("noise_epochs=1",),
-    "lff": ("ensemble=true", "members=2", "ensemble_length=3"),
-    "ie": ("members=2", "ensemble_length=3"), "pgd": ("biased_epochs=1",),
-    "lnl": ("biased_epochs=1",),
-    "dfr": ("draws=2", "strengths=1.0", "data.rho=0.1", "data.test_size=1200"),  # no empty group
-}  # fmt: skip
-"""Every method, with settings that make its stages short."""
+_DRAWN = ("--data", "glyphs", "--set", "data.size=24", "--set", "data.test_size=12")
+OWN_IMAGES = ("--labels", "labels.csv", "--target", "disease", "--bias", "hospital")
+"""How a folder of images is read that ``write_images`` wrote."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a method is trained with, such as settings that make its stages short.
+
+    Without a data set, it is the arena's own folder of images.
+    """
+
+    settings: tuple[str, ...] = ()
+    data: tuple[str, ...] = OWN_IMAGES
+    network: str = "mlp"
+
+
+_BIASED = "biased=small-convnet"
+_ENSEMBLE = ("ensemble=true", "members=2", "ensemble_length=3")
+_CONVOLUTIONS = (_DRAWN, "simple-convnet-1")
+METHODS: dict[str, Subject] = {
+    "erm": Subject(),
+    "aflite": Subject(("classifiers=4", "feature_epochs=1")),
+    "class-balanced": Subject(),
+    "denoised": Subject(("noise_epochs=1",)),
+    "disent": Subject(_ENSEMBLE),
+    "hex": Subject((), *_CONVOLUTIONS),
+    "ie": Subject(("members=2", "ensemble_length=3"), *_CONVOLUTIONS),
+    "jtt": Subject(("first_epochs=1",)),
+    "lff": Subject(_ENSEMBLE),
+    "pgd": Subject(("biased_epochs=1",)),
+    "repair": Subject(("probe_epochs=1",)),
+    "learned-mixin": Subject((_BIASED, "biased_epochs=1"), *_CONVOLUTIONS),
+    "rebias": Subject((_BIASED,), *_CONVOLUTIONS),
+    "rubi": Subject((_BIASED,), *_CONVOLUTIONS),
+    "dfr": Subject(("draws=2", "strengths=1.0")),
+    "end": Subject((), *_CONVOLUTIONS),
+    "group-balanced": Subject(),
+    "group-dro": Subject(),
+    **{
+        name: Subject(("biased_epochs=1",), *_CONVOLUTIONS)
+        for name in ("lnl", "blindeye", "grl", "blindeye+grl")
+    },
+}
+"""Every method."""
 
 SETTINGS = (
-    "data.size=48", "data.test_size=12", "train.epochs=3", "train.batch_size=12",
-    "train.device=cpu", "train.selection=validation-accuracy", "train.workers=0",
+    "train.epochs=3", "train.batch_size=12", "train.device=cpu",
+    "train.selection=validation-accuracy", "train.workers=0",
 )  # fmt: skip
-NETWORKS = {"rebias": "convnet"}
 
 _OF_THE_PROCESS = {"config.json", "log.jsonl", "done", "checkpoint.pt"}  # times and commands
 _TIMES = ("seconds", "samples_per_second")
@@ -47,16 +85,14 @@ class Arena:
     Args:
         home: The folder. Each try has a new one inside.
         random: Decides everything that is random in the tries.
-        lane: Number of this process among those that fight at the same time.
-        lanes: How many there are.
+        methods: Names of the methods to fight with.
         batch: How many damages the fuzzer makes of one kind before another kind has its turn.
     """
 
     home: Path
     random: Random
-    lane: int = 0
-    lanes: int = 1
-    batch: int = 10
+    methods: tuple[str, ...] = tuple(METHODS)
+    batch: int = 20
     seconds: dict[str, float] = field(default_factory=dict)  # of the undisturbed runs
     events: dict[str, int] = field(default_factory=dict)  # changes of files in them
     read: dict[object, str] = field(default_factory=dict)  # what readers print of them
@@ -69,14 +105,37 @@ class Arena:
 
     def method(self) -> str:
         """A method by chance."""
-        return self.random.choice(list(METHODS))
+        return self.random.choice(self.methods)
 
-    def whole(self, method: str) -> Path:
+    def start(
+        self, method: str, path: Path, prepare: Callable[[], object] | None = None, *, seed: int = 0
+    ) -> Command:
+        """Begin the run of a method in a folder."""
+        subject = METHODS[method]
+        own = ("--data", f"folder:{self.images()}", "--set", "data.size=8")
+        data = (*own, *subject.data) if subject.data == OWN_IMAGES else subject.data
+        values = [part for each in (*SETTINGS, *subject.settings) for part in ("--set", each)]
+        named = ("--method", method, "--network", subject.network, "--out", path, "--seed", seed)
+        return Command(["train", *data, *named, *values, "--quiet"], prepare)
+
+    def go_on(self, method: str, path: Path) -> Command:
+        """Continue a run, or begin it where the folder holds none, as a person would."""
+        started = (path / "config.json").exists()
+        return resume(path) if started else self.start(method, path)
+
+    def images(self) -> Path:
+        """A folder of images."""
+        path = self.home / "images"
+        if not path.exists():
+            write_images(path, 96)
+        return path
+
+    def whole(self, method: str, *, seed: int = 0) -> Path:
         """The finished, undisturbed run of a method."""
-        path = self.home / f"whole-{method}"
+        path = self.home / f"whole-{method}-{seed}"
         if not path.exists():
             begin = time.monotonic()
-            outcome = start(method, path).wait()
+            outcome = self.start(method, path, seed=seed).wait()
             self.seconds[method] = time.monotonic() - begin
             if outcome.code:
                 raise RuntimeError(f"an undisturbed run of {method} failed: {outcome}")
@@ -88,7 +147,7 @@ class Arena:
         path = self.home / f"half-{method}"
         while not path.exists():
             tried = self.folder()
-            command = start(method, tried)
+            command = self.start(method, tried)
             while len(_lines(tried)) < 3 and not command.ended():
                 time.sleep(0.002)
             command.send(signal.SIGKILL)
@@ -103,17 +162,21 @@ class Arena:
         return Path(shutil.copytree(path, self.folder()))
 
 
+def write_images(path: Path, count: int) -> None:
+    """A folder of small images of several formats, and the table of their labels."""
+    path.mkdir()
+    lines = ["file,disease,hospital"]
+    for number in range(count):
+        name = f"{number}.{('png', 'jpg', 'bmp', 'gif')[number % 4]}"
+        pixels = np.random.default_rng(number).integers(0, 256, (9, 8, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(path / name)
+        lines.append(f"{name},{number % 2},{('north', 'south')[number // 2 % 2]}")
+    (path / "labels.csv").write_text("\n".join(lines) + "\n")
+
+
 def _lines(path: Path) -> list[str]:
     log = path / "log.jsonl"
     return log.read_text(errors="replace").splitlines() if log.exists() else []
-
-
-def start(method: str, path: Path, prepare: Callable[[], object] | None = None) -> Command:
-    """Begin the run of a method in a folder."""
-    values = [part for each in (*SETTINGS, *METHODS[method]) for part in ("--set", each)]
-    network = NETWORKS.get(method, "simple-convnet-1")
-    named = ("--data", "glyphs", "--method", method, "--network", network, "--out", path)
-    return Command(["train", *named, *values, "--quiet"], prepare)
 
 
 def resume(path: Path, prepare: Callable[[], object] | None = None) -> Command:
@@ -121,46 +184,48 @@ def resume(path: Path, prepare: Callable[[], object] | None = None) -> Command:
     return Command(["train", "--resume", "--out", path, "--quiet"], prepare)
 
 
-def go_on(method: str, path: Path, prepare: Callable[[], object] | None = None) -> Command:
-    """Continue a run, or begin it where the folder holds none, as a person would."""
-    if (path / "config.json").exists():
-        return resume(path, prepare)
-    return start(method, path, prepare)
-
-
 def completed(arena: Arena, method: str, path: Path) -> str | None:
     """Bring a disturbed run to its end; what is wrong with the result, if anything."""
     if not (path / "done").exists():
-        outcome = go_on(method, path).wait()
+        outcome = arena.go_on(method, path).wait()
         if outcome.code:
             return f"{method} does not go on: {outcome}"
     return difference(arena.whole(method), path)
 
 
-def difference(whole: Path, path: Path) -> str | None:
-    """How a finished run differs from the undisturbed one, if it does."""
+def difference(whole: Path, path: Path, *, deleted: str = "") -> str | None:
+    """How a finished run differs from the undisturbed one without saying so, if it does.
+
+    A file that the try deleted may be missing: a stage that nothing reads again is not repeated.
+    """
+    return next(_differences(whole, path, deleted), None)
+
+
+def _differences(whole: Path, path: Path, deleted: str) -> Iterator[str]:
+    try:
+        symptoms = [symptom.name for symptom in read_run(path).health]
+        unhashed = {*LOCK_FILES, "done"}
+        RunFolder(path).check(*(file for file in files(path) if file.name not in unhashed))
+    except CrossbiasError as error:
+        yield str(error)
+        return
+    process, logs = set(_OF_THE_PROCESS), [logged(run) for run in (whole, path)]
+    if "damaged log" in symptoms:  # lines may be missing, which health.json says
+        process |= {"health.json"}
+        logs[0] = [record for record in logs[0] if record in logs[1]]
     names = [
-        {file.relative_to(run).as_posix() for file in files(run)} - set(LOCK_FILES)
+        {file.relative_to(run).as_posix() for file in files(run)} - {*LOCK_FILES, *process}
         for run in (whole, path)
     ]  # a lock that nobody holds stays behind if a process is killed after its last file
-    if names[0] != names[1]:
-        return f"files that only one has: {', '.join(sorted(names[0] ^ names[1]))}"
-    for name in sorted(names[0] - _OF_THE_PROCESS):
+    if deleted.startswith("stages/"):  # the list of stages lacks it, too
+        names = [each - {"stages.json"} for each in names]
+    if alone := (names[0] ^ names[1]) - {deleted}:
+        yield f"files that only one has: {', '.join(sorted(alone))}"
+    for name in sorted(names[0] & names[1]):
         if _content(whole / name) != _content(path / name):
-            return f"{name} has other bits"
-    expected, found = logged(whole), logged(path)
-    readable = [record for record in found if record is not None]
-    lost = [record for record in expected if record not in readable]
-    # A damaged line stays, is reported by readers, and its epoch may have been trained again.
-    if readable != [each for each in expected if each not in lost] or (
-        len(lost) > len(found) - len(readable)
-    ):
-        return "log.jsonl has other epochs or losses"
-    try:
-        RunFolder(path).check(*(path / name for name in names[1] - {"done"}))
-    except CrossbiasError as error:
-        return str(error)
-    return None
+            yield f"{name} has other bits"
+    if logs[0] != logs[1]:
+        yield "log.jsonl has other epochs or losses"
 
 
 def files(path: Path) -> list[Path]:
@@ -169,13 +234,17 @@ def files(path: Path) -> list[Path]:
 
 
 def _content(file: Path) -> object:
-    return json.loads(file.read_text()) if file.suffix == ".json" else file.read_bytes()
+    if file.suffix != ".json":
+        return file.read_bytes()
+    content = json.loads(file.read_text())
+    # Which symptoms were known when a stage ended depends on where the run was disturbed.
+    return content | {"health": None} if file.name == "stages.json" else content
 
 
-def logged(path: Path) -> list[dict[str, object] | None]:
-    """What a run logged, but for the times; None for a damaged line, which readers report."""
-    records = [as_record(line) for line in _lines(path)]
-    return [each and {key: each[key] for key in each if key not in _TIMES} for each in records]
+def logged(path: Path) -> list[dict[str, object]]:
+    """What a run logged, but for the times and damaged lines."""
+    records = [record for line in _lines(path) if (record := as_record(line)) is not None]
+    return [{key: each[key] for key in each if key not in _TIMES} for each in records]
 
 
 def is_root() -> bool:

@@ -181,15 +181,11 @@ class Experiment:
             remarks += chosen.remarks(training)
         if not self.method:
             remarks.append("no method was named: this is plain training; see --method")
-        result = train_run(
+        return train_run(
             method, train, validation, network=chosen.recipe if chosen else self.recipe(),
             config=config, folder=out, resume=resume, progress=progress, remarks=remarks,
-            log=self.log,
+            log=self.log, tests=tests,
         )  # fmt: skip
-        with result.stoppable():
-            result.evaluate(*tests)
-            result.finish()
-        return result
 
     def _check_trusted(self, *tables: str) -> None:
         if self.origin is not None:

@@ -224,3 +224,12 @@ def test_a_model_without_features_is_said_not_to_be_tested(audited):
     told = list(untested_findings([], [], type(model)(**{**vars(model), "slices": small})))
     assert any(text.startswith("Slices on which the model fails together, bec") for text in told)
     assert "look alike" not in verdict_of([], [], None, []).sentence
+
+
+def test_the_verdict_says_that_no_slice_was_confirmed(audited):
+    found, _ = audited
+    none = type(found.model.slices)(tested=2, found=())
+    model = type(found.model)(**{**vars(found.model), "slices": none})
+    assert verdict_of([], [], model, []).sentence.endswith(
+        "No slice was confirmed on which the model fails more than on the rest of its class."
+    )

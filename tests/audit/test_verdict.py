@@ -34,7 +34,7 @@ def cue(solved: float, **changes: Any) -> CueFinding:
 
 def model(**changes: Any) -> ModelFinding:
     found = {"features": (), "flips": (), "confident_errors": (), "overall_errors": wilson(5, 100)}
-    found |= {"slices": Slices(tested=0, found=()), "answers": ()}
+    found |= {"slices": Slices(tested=0, found=(), reason="there are few samples"), "answers": ()}
     return ModelFinding(name="run", split="test", hash="", **(found | changes))
 
 

@@ -9,6 +9,7 @@ import pytest
 from crossbias import CrossbiasError, load_run
 from crossbias.experiment import Experiment
 from crossbias.networks import create_network
+from crossbias.runs.config_file import read_config, write_config
 from crossbias.runs.folder import RunFolder
 
 SMALL = {
@@ -36,8 +37,7 @@ def crafted(trained, crossbias):
         Path("evil.py").write_text(EVIL)
         shutil.copytree(trained, "run")
         folder = RunFolder("run")
-        config = json.loads(folder.config.read_text())
-        folder.config.write_text(json.dumps(config | tables))
+        write_config(folder.config, read_config(folder.config) | tables)
         folder.finish()
 
     return write

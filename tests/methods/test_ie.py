@@ -22,7 +22,8 @@ OTHER_VALUES = {
     "members": 1,
     "ensemble_length": 30,
     "q": 0.1,
-    "confidence": 0.3,
+    "confidence": 0.8,
+    "class_balanced": False,
     "reference_start": 0.5,
     "guidance_start": 0.5,
     "alpha_loss": 0.9,
@@ -125,12 +126,15 @@ def naive_intrinsic(network: Network, image: Tensor, partner: Tensor, number: in
     return weight
 
 
-def test_two_classes_share_half_of_the_weights(data):
+def test_two_classes_share_weights_evenly_and_leave_equation_12_out(data):
     two = dataclasses.replace(data, targets=data.targets.clamp(max=1), classes=("0", "1"))
     network = Network(nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU()), nn.Linear(5, 2))
-    for found, expected in ((prepared(IE(), two, network), 0.5), (prepared(IE(), data), 0.0)):
-        assert found.even == expected
-    assert prepared(IE(uniform=0.0), two, network).even == 0.0
+    for found, even in ((prepared(IE(), two, network), 0.8), (prepared(IE(), data), 0.0)):
+        assert found.even == even
+        assert found.uses_negatives == (even == 0.0)
+    as_in_the_paper = prepared(IE(uniform=0.0, negative_loss=True), two, network)
+    assert as_in_the_paper.even == 0.0
+    assert as_in_the_paper.uses_negatives
 
 
 @pytest.mark.parametrize("uniform", [None, 0.25])

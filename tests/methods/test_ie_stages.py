@@ -11,7 +11,12 @@ import crossbias
 from crossbias import TrainConfig
 from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.methods import IE
-from crossbias.methods.bias_ensemble import divided, ensemble_certainty, member_steps
+from crossbias.methods.bias_ensemble import (
+    divided,
+    ensemble_certainty,
+    ensemble_division,
+    member_steps,
+)
 from crossbias.train.run import Run
 
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
@@ -34,6 +39,51 @@ def test_a_class_without_aligned_samples_counts_as_aligned(data):
     aligned, candidates = divided(certainty, subset, confidence=0.99)
     assert torch.equal(aligned, torch.arange(48) >= 6)
     assert torch.equal(candidates, (torch.arange(48) >= 6) & (data.targets == 1))
+
+
+def test_where_hardly_any_of_a_class_is_certain_those_answered_rightly_are_aligned(data):
+    """Class 0 is certain of all, class 1 of none, class 2 of one in sixteen."""
+    certainty = torch.full((3, 48), 0.6)
+    certainty[:, data.targets == 0] = 0.999
+    certainty[:, (data.targets == 2).nonzero()[0, 0]] = 0.999
+    wrong = torch.arange(48) % 4 == 1
+    certainty[:, wrong] = 0.0
+    aligned, candidates = divided(certainty, data, confidence=None)
+    assert torch.equal(aligned, ~wrong)
+    assert torch.equal(candidates, wrong)
+    strict, _ = divided(certainty, data, confidence=0.99)
+    assert int(strict[data.targets == 2].sum()) == 1
+
+
+def test_an_ensemble_that_learned_nothing_is_not_believed(data, network, monkeypatch):
+    """Half of the answers are right in each of three classes, or all of one class."""
+    run = Run(data, network=network, config=CONFIG)
+    for right, believed in ((torch.arange(48) % 5 > 0, True), (data.targets == 0, False)):
+        monkeypatch.setattr(
+            "crossbias.methods.bias_ensemble.ensemble_certainty",
+            lambda *_, answers=right, **__: answers.float().expand(3, 48),
+        )
+        options = {"members": 3, "length": 4, "q": 0.7}
+        aligned, candidates = ensemble_division(run, **options, confidence=None)
+        assert bool(candidates.any()) == believed
+        assert bool(aligned.all()) != believed
+        _, candidates = ensemble_division(run, **options, confidence=0.99)
+        assert candidates.any()
+
+
+def test_members_may_see_every_class_equally_often(data, network, monkeypatch):
+    seen = []
+    train = Run.train
+
+    def remembered(self, method, **options):
+        seen.append(options["config"].sampling)
+        return train(self, method, **options)
+
+    monkeypatch.setattr(Run, "train", remembered)
+    for balanced in (True, False):
+        run = Run(data, network=network, config=CONFIG)
+        ensemble_certainty(run, members=1, steps=1, q=0.7, class_balanced=balanced)
+    assert seen == ["class-balanced", "uniform"]
 
 
 def test_certainty_is_the_probability_of_right_predictions(data, network, monkeypatch):
@@ -60,9 +110,9 @@ def test_certainty_is_the_probability_of_right_predictions(data, network, monkey
 
 @pytest.mark.parametrize(
     ("length", "steps", "expected"),
-    [(0.02, 6, 6), (0.02, 600, 50), (0.02, 6000, 120), (0.1, 600, 60), (3, 600, 3)],
+    [(0.02, 6, 6), (0.02, 600, 200), (0.02, 60000, 1200), (0.5, 600, 300), (3, 600, 3)],
 )
-def test_a_fraction_is_at_least_fifty_steps(length, steps, expected):
+def test_a_fraction_is_at_least_two_hundred_steps(length, steps, expected):
     """At most the whole training; a number of steps holds as it is."""
     assert member_steps(length, steps) == expected
 
@@ -127,7 +177,7 @@ def test_stopped_in_the_guided_training_and_resumed_equals_uninterrupted(
 ):
     """The ensemble's two steps, then six: before guidance, in it, and at an epoch's end."""
     config = dataclasses.replace(CONFIG, epochs=4, augment=("flip", "crop"))
-    method = IE(members=2, ensemble_length=1, reference_start=0, guidance_start=5)
+    method = IE(confidence=0.99, members=2, ensemble_length=1, reference_start=0, guidance_start=5)
     whole = crossbias.fit(method, data, network=network, config=config, folder=tmp_path / "whole")
     calls = iter(range(1, 100))
     with monkeypatch.context() as patched, pytest.raises(Interrupted):  # noqa: PT012
@@ -147,7 +197,7 @@ def test_stopped_in_the_guided_training_and_resumed_equals_uninterrupted(
 def test_killed_after_training_the_maps_are_made_from_the_restored_tables(
     data, network, tmp_path, monkeypatch
 ):
-    method = IE(members=1, ensemble_length=1, reference_start=0, guidance_start=1)
+    method = IE(confidence=0.99, members=1, ensemble_length=1, reference_start=0, guidance_start=1)
     arguments = {"network": network, "config": CONFIG}
     crossbias.fit(method, data, folder=tmp_path / "whole", **arguments)
 

@@ -106,7 +106,7 @@ def test_the_biased_training_is_a_quarter_of_the_final_one_but_not_too_short(
     length, least, steps, data, network, tmp_path, monkeypatch
 ):
     """Three steps make an epoch."""
-    monkeypatch.setattr("crossbias.methods.first_training._LEAST_STEPS", least)
+    monkeypatch.setattr("crossbias.methods.first_training.LEAST_STEPS", least)
     config = dataclasses.replace(CONFIG, **length)
     crossbias.fit(PGD(), data, network=network, config=config, folder=tmp_path / "run")
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]

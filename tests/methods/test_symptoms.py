@@ -11,7 +11,7 @@ from torch import nn
 import crossbias
 from crossbias import BiasedDataset, Method, Network, TrainConfig
 from crossbias.errors import Interrupted
-from crossbias.methods import ERM, IE, LNL, PGD, EnD, ReBias
+from crossbias.methods import ERM, IE, LNL, PGD, ClassBalanced, EnD, ReBias
 from crossbias.methods.kinds_of_bias import biased_network_for
 from crossbias.methods.symptoms import (
     TrainingAccuracy,
@@ -101,11 +101,25 @@ def test_draws_of_one_class_are_named_and_balanced_by_default():
     assert "draws dominated by a class" not in names(PGD(biased_epochs=10), data)
 
 
-def test_an_ensemble_that_is_sure_of_nothing_or_of_everything_is_named():
-    nothing = names(IE(members=3, ensemble_length=1), LARGE)
-    assert "ensemble sure of nothing" in nothing
+def test_an_ensemble_that_learned_nothing_or_is_sure_of_nothing_or_of_everything_is_named():
+    assert "ensemble learned nothing" in names(IE(members=3, ensemble_length=1), LARGE, lr=1e-7)
+    unsure = names(IE(members=3, ensemble_length=24, confidence=0.9999), LARGE)
+    assert "ensemble sure of nothing" in unsure
     easy = LARGE.subset(LARGE.biases == LARGE.targets)
     assert "ensemble sure of everything" in names(IE(members=3, ensemble_length=60), easy)
+
+
+def test_an_ensemble_that_is_right_and_not_certain_is_healthy():
+    """After a short training it divides the data rightly; only its certainty is to come."""
+    found = names(IE(members=3, ensemble_length=24), LARGE)
+    assert not {name for name in found if name.startswith("ensemble")}
+
+
+@pytest.mark.parametrize("method", [ClassBalanced(), PGD(biased_epochs=8)], ids=repr)
+def test_draws_that_change_the_shares_of_classes_are_named(method):
+    rare = LARGE.subset((LARGE.targets != 1) | (torch.arange(240) < 60))
+    assert "draws change the class shares" in names(method, rare)
+    assert "draws change the class shares" not in names(method, LARGE)
 
 
 def test_biased_networks_of_the_wrong_kind_are_named(monkeypatch):

@@ -10,8 +10,11 @@ import torch
 import crossbias
 from crossbias import TrainConfig
 from crossbias.errors import CrossbiasError, Interrupted
-from crossbias.methods import ERM, PGD
+from crossbias.methods import ERM, PGD, GroupDRO
 from crossbias.runs import RunFolder, read_run
+from crossbias.runs.config_file import read_config, write_config
+from crossbias.runs.files import read_json
+from crossbias.runs.health import Symptom, save_health
 from crossbias.testing import tiny_data, tiny_network
 from crossbias.train.run import Run
 
@@ -158,15 +161,94 @@ def test_an_edited_configuration_is_not_resumed(tmp_path, monkeypatch):
     folder = tmp_path / "run"
     stopped(folder, monkeypatch, after=7)
     assert in_final(folder)
-    config = json.loads((folder / "config.json").read_text())
+    config = read_config(folder / "config.json")
     config["train"]["lr"] = 0.5
-    (folder / "config.json").write_text(json.dumps(config))
+    write_config(folder / "config.json", config)
     edited = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.5)
     with pytest.raises(CrossbiasError, match=r"config\.json is not the configuration with which"):
         crossbias.fit(
             PGD(), tiny_data(), network=tiny_network(), config=edited, folder=folder, resume=True,
             progress=False,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(("known", "new"), [('"lr": 0.001', '"lr": 0.101'), ("crc32", "crc33")])
+def test_a_changed_configuration_is_not_resumed_before_the_first_checkpoint(
+    tmp_path, monkeypatch, known, new
+):
+    folder = tmp_path / "run"
+    stopped(folder, monkeypatch, after=1)
+    (folder / "checkpoint.pt").unlink()
+    text = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(text.replace(known, new))
+    assert text.count(known) == 1
+    with pytest.raises(CrossbiasError, match=r"config\.json is damaged: it was changed since"):
+        fitted(folder, resume=True)
+
+
+def test_the_log_of_another_run_is_not_resumed(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    stopped(folder, monkeypatch, after=7)
+    config = TrainConfig(epochs=2, batch_size=16, device="cpu", seed=1)
+    other = tmp_path / "other"
+    crossbias.fit(
+        PGD(), tiny_data(), network=tiny_network(), config=config, folder=other, progress=False
+    )
+    shutil.copy(other / "log.jsonl", folder / "log.jsonl")
+    with pytest.raises(CrossbiasError, match=r"not the configuration with which .*log\.jsonl was"):
+        fitted(folder, resume=True)
+
+
+def test_the_health_of_another_run_is_not_resumed(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    stopped(folder, monkeypatch, after=7)
+    save_health(folder / "health.json", [Symptom("other", "Another run.", "None.")], "another")
+    with pytest.raises(CrossbiasError, match=r"health\.json is damaged or of another run"):
+        fitted(folder, resume=True)
+
+
+def test_a_lost_file_about_the_health_of_stages_is_written_again(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    stopped(folder, monkeypatch, after=7)
+    (folder / "health.json").unlink()
+    whole = fitted(tmp_path / "whole")
+    assert whole.health
+    assert fitted(folder, resume=True).health == whole.health
+    assert read_json(folder / "health.json") == read_json(tmp_path / "whole" / "health.json")
+
+
+def test_changed_words_about_the_health_of_stages_are_refused(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    stopped(folder, monkeypatch, after=7)
+    path = folder / "stages.json"
+    path.write_text(path.read_text().replace('"sentence": "', '"sentence": "Not ', 1))
+    with pytest.raises(CrossbiasError, match=r"stages\.json is damaged or of another run"):
+        fitted(folder, resume=True)
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_lost_lines_of_the_log_are_reported(tmp_path, monkeypatch, left):
+    folder = tmp_path / "run"
+    stopped(folder, monkeypatch, after=7)
+    log = folder / "log.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines[:left]))
+    health = fitted(folder, resume=True).health
+    (lost,) = [symptom for symptom in health if symptom.name == "damaged log"]
+    assert lost.sentence.startswith(f"{len(lines) - left} of {len(lines)} lines of log.jsonl")
+
+
+def test_a_method_does_not_judge_a_log_that_was_lost(tmp_path, monkeypatch):
+    def stop(*_: object) -> None:
+        raise Interrupted("stopped")
+
+    given = {"network": tiny_network(), "config": CONFIG, "folder": tmp_path, "progress": False}
+    with monkeypatch.context() as patched, pytest.raises(Interrupted):  # noqa: PT012
+        patched.setattr(crossbias.Result, "keep_model", stop)
+        crossbias.fit(GroupDRO(), tiny_data(), **given)
+    (tmp_path / "log.jsonl").write_text("")
+    result = crossbias.fit(GroupDRO(), tiny_data(), **given, resume=True)
+    assert "damaged log" in [symptom.name for symptom in result.health]
 
 
 def test_a_changed_stage_is_not_resumed(tmp_path, monkeypatch):

@@ -164,6 +164,20 @@ def test_answers_are_added_to_a_finished_run_by_one_process_only(tmp_path):
     assert (tmp_path / "run" / "done").read_bytes() != before
 
 
+@pytest.mark.parametrize("name", ["log.jsonl", "checkpoint.pt", "stages", "stages/inner"])
+@pytest.mark.parametrize("dangling", [True, False])
+def test_a_run_is_not_written_through_links(tmp_path, name, dangling):
+    target, link = tmp_path / "elsewhere", tmp_path / "run" / name
+    link.parent.mkdir(parents=True)
+    if not dangling:
+        target.mkdir()
+    link.symlink_to(target)
+    (tmp_path / "run" / "config.json").touch()
+    with pytest.raises(CrossbiasError, match=rf"{name} is a link, through which"):
+        RunFolder.reopen(tmp_path / "run")
+    assert target.exists() != dangling
+
+
 def test_what_a_killed_start_leaves_behind_is_cleaned_up(tmp_path):
     """Killed while config.json was written: before, the folder could neither start nor resume."""
     folder = tmp_path / "run"

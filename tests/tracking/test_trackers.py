@@ -17,6 +17,7 @@ from crossbias.methods import ERM
 from crossbias.progress import Progress
 from crossbias.testing import tiny_data, tiny_network
 from crossbias.tracking import TRACKERS, Started, trackers
+from crossbias.train.loop import Training
 from crossbias.train.run import Run
 
 CONFIG = TrainConfig(epochs=3, batch_size=16, device="cpu")
@@ -196,10 +197,10 @@ def test_a_tracker_that_hangs_does_not_keep_the_training(tmp_path, recorder, mon
 
 
 def test_a_training_that_fails_is_a_failed_run(tmp_path, recorder, monkeypatch):
-    def broken(method, batch):
+    def broken(training, step):
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(ERM, "step", broken)
+    monkeypatch.setattr(Training, "_train_epoch", broken)
     with pytest.raises(RuntimeError, match="out of memory"):
         fitted(tmp_path / "run")
     assert recorder.calls[-1] == ("end", "failed", "out of ")

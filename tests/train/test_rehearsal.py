@@ -92,3 +92,11 @@ def test_a_rehearsal_refuses_nothing_that_works_and_changes_nothing(method):
     assert (repr(method), dict(vars(method))) == given
     assert not run.optimizers
     assert not run.health
+
+
+def test_a_method_that_was_trained_before_may_be_trained_again():
+    """It holds its last run, whose display cannot be copied."""
+    method = Denoised(inner=PGD())
+    for _ in range(2):
+        crossbias.fit(method, images(), network=NETWORK, config=CONFIG)
+    assert isinstance(method.inner, PGD)

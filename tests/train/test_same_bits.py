@@ -1,7 +1,5 @@
 """A resume on a changed machine: as many threads as before, and a note about everything else."""
 
-import json
-
 import pytest
 import torch
 
@@ -10,6 +8,7 @@ from crossbias import TrainConfig
 from crossbias.errors import Interrupted
 from crossbias.methods import ERM
 from crossbias.progress import Progress
+from crossbias.runs.config_file import read_config, write_config
 from crossbias.testing import tiny_data, tiny_network
 from crossbias.train.run import Run
 
@@ -71,9 +70,9 @@ def test_a_resume_computes_with_the_threads_of_the_start(tmp_path, monkeypatch, 
 def test_a_resume_says_what_differs(tmp_path, monkeypatch):
     stopped(tmp_path / "run", monkeypatch)
     path = tmp_path / "run" / "config.json"
-    config = json.loads(path.read_text())
+    config = read_config(path)
     config["environment"] |= {"torch": "1.0", "instructions": "ABACUS", "threads": "many"}
-    path.write_text(json.dumps(config))
+    write_config(path, config)
     heard = Heard()
     fitted(tmp_path / "run", heard, resume=True)
     (note,) = [note for note in heard.notes if "last bits" in note]

@@ -12,6 +12,7 @@ from crossbias.errors import Interrupted
 from crossbias.experiment import Experiment
 from crossbias.methods import PGD
 from crossbias.testing import tiny_data, tiny_network
+from crossbias.train import fit
 from crossbias.train import result as results
 from crossbias.train.run import Run
 
@@ -43,6 +44,24 @@ def test_a_stop_while_judging_says_how_to_go_on(tmp_path, monkeypatch, number):
     result = EXPERIMENT.run(tmp_path / "run", resume=True)
     assert set(result.metrics) >= {"test"}
     assert signal.getsignal(number) not in (None, signal.SIG_IGN)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("place", ["Result", "alignments_of"])
+def test_a_stop_between_training_and_judging_says_how_to_go_on(
+    tmp_path, monkeypatch, number, place
+):
+    real = getattr(fit, place)
+
+    def stopped(*given, **options):
+        os.kill(os.getpid(), number)
+        return real(*given, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fit, place, stopped)
+        with pytest.raises(Interrupted, match="the training is saved; continue with"):
+            EXPERIMENT.run(tmp_path / "run")
+    assert set(EXPERIMENT.run(tmp_path / "run", resume=True).metrics) >= {"test"}
 
 
 def test_a_stop_between_stages_says_how_to_go_on(tmp_path, monkeypatch):

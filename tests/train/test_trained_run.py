@@ -38,12 +38,10 @@ def test() -> BiasedDataset:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "run"
-    result = train_run(
+    train_run(
         crossbias.create("erm"), animals(), None, network=Recipe("small-convnet"),
-        config=CONFIG, folder=path,
+        config=CONFIG, folder=path, tests=[animals("test")],
     )  # fmt: skip
-    result.evaluate(animals("test"))
-    result.finish()
     return path
 
 

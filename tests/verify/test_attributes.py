@@ -108,12 +108,10 @@ def test_a_run_folder_keeps_every_attribute(
     folder = tmp_path / "run"
     from crossbias.train.fit import train_run
 
-    kept = train_run(
+    train_run(
         create("erm"), train, None, network=network, config=config, folder=folder, resume=False,
-        progress=None,
+        progress=None, tests=[test],
     )  # fmt: skip
-    kept.evaluate(test)
-    kept.finish()
     assert read_run(folder).test == found
     assert set(read_run(folder).test.attributes) == {"size"}
 

@@ -286,7 +286,8 @@ def _model_summary(findings: Sequence[Finding]) -> str:
 def _slices_summary(slices: Slices) -> list[str]:
     """What was found about slices, as no or one paragraph."""
     if not slices.found:
-        return []
+        told = "No slice was confirmed on which the model fails more than on the rest of its class."
+        return [] if slices.reason else [told]
     first, *others = slices.found
     number = (
         "Another such slice was" if len(others) == 1 else f"{len(others)} more such slices were"
@@ -294,8 +295,10 @@ def _slices_summary(slices: Slices) -> list[str]:
     several = f" {number} confirmed." if others else ""
     return [
         f"The model fails on samples that look alike to it: {_told(first, 'it')}{several} "
-        f"Slices were found in one half of the samples and confirmed in the other. They may share "
-        f"a shortcut that misleads here, have wrong labels, or be hard: look at their pictures."
+        f"Slices were found in one half of the samples and confirmed in the other. Where errors "
+        f"have nothing to do with how samples look to the model, at most {_rounded(ALARM)} of "
+        f"audits report one. The samples may share a shortcut that misleads here, have wrong "
+        f"labels, or be hard: look at their pictures."
     ]
 
 

@@ -22,7 +22,10 @@ def card(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", help="Markdown file to write.", show_default="card.md, or none"
+            "-o",
+            "--output",
+            help="Markdown file to write.",
+            show_default="card.md; with --evidence only the folder",
         ),
     ] = None,
     evidence: Annotated[

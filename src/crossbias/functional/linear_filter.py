@@ -44,17 +44,18 @@ def ridge_classifiers(
 
 def _solved(inputs: Tensor, answers: Tensor, weights: Tensor, ridge: float) -> Tensor:
     """The normal equations of some classifiers, ``weights`` (m, n) of zeros and ones."""
-    size = inputs.shape[1]
-    gram = inputs.new_zeros(len(weights), size, size)
-    moments = inputs.new_zeros(len(weights), size, answers.shape[1])
-    for rows in _slices(len(inputs), len(weights) * size):
-        weighted = weights[:, rows, None] * inputs[rows]  # (m, rows, D + 1)
-        gram += weighted.transpose(1, 2) @ inputs[rows]
-        moments += weighted.transpose(1, 2) @ answers[rows]
+    size, classes = inputs.shape[1], answers.shape[1]
+    sums = inputs.new_zeros(len(weights), size * (size + classes))
+    # What a sample adds is the same for all classifiers: one product of matrices sums it up.
+    for rows in _slices(len(inputs), size * (size + classes)):
+        both = torch.cat([inputs[rows], answers[rows]], 1)
+        sums += weights[:, rows] @ (inputs[rows, :, None] * both[:, None]).flatten(1)
+    sums = sums.view(-1, size, size + classes)
+    gram, moments = sums[..., :size], sums[..., size:]
     penalty = torch.full((size,), ridge, dtype=torch.float64, device=inputs.device)
     penalty[-1] = 0  # the intercept is free
-    gram += torch.diag_embed(weights.sum(1, keepdim=True) * penalty)
-    solution: Tensor = torch.linalg.solve(gram, moments)
+    ridges = torch.diag_embed(weights.sum(1, keepdim=True) * penalty)
+    solution: Tensor = torch.linalg.solve(gram + ridges, moments)
     return solution
 
 
@@ -82,9 +83,11 @@ def predictability(
     """
     found = ridge_classifiers(features, target, fitted, classes=classes, ridge=ridge)
     inputs = F.pad(features.double(), (0, 1), value=1.0)
+    side_by_side = found.transpose(0, 1).flatten(1)  # (D + 1, m * classes)
     right = torch.empty_like(fitted)
     for rows in _slices(len(inputs), len(fitted) * classes):
-        right[:, rows] = (inputs[rows] @ found).argmax(2) == target[rows]
+        scores = (inputs[rows] @ side_by_side).view(-1, len(fitted), classes)
+        right[:, rows] = (scores.argmax(2) == target[rows, None]).T
     asked = ~fitted
     return (right & asked).sum(0) / asked.sum(0).clamp(min=1).double()
 

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from crossbias.data.order import Sampling
+from crossbias.data.order import Sampling, balanced_weights
 from crossbias.errors import CrossbiasError
 from crossbias.methods.erm import ERM
+from crossbias.methods.symptoms import class_share_symptoms
 from crossbias.networks.network import Network
 from crossbias.train.config import TrainConfig
 from crossbias.train.method import Supervision
@@ -24,6 +25,10 @@ class ClassBalanced(ERM):
 
     def fit(self, run: "Run") -> Network:
         """One training with the sampling of that name."""
+        weights = balanced_weights(run.data, self.sampling)
+        assert weights is not None
+        for symptom in class_share_symptoms(weights, run.data):
+            run.warn(*symptom)
         return run.train(self, config=sampled(run.config, self.sampling, self.name))
 
 

@@ -1,7 +1,8 @@
 """BiasEnsemble: briefly trained biased networks tell which samples match the bias."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,6 +11,7 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.formatting import percent
 from crossbias.functional import refilled
 from crossbias.methods.erm import BiasedERM
+from crossbias.methods.first_training import LEAST_STEPS
 from crossbias.methods.symptoms import FEWEST_WRONG
 from crossbias.runs.health import Symptom
 from crossbias.types import Batch, Output
@@ -17,13 +19,16 @@ from crossbias.types import Batch, Output
 if TYPE_CHECKING:
     from crossbias.train.run import Run
 
-# After a few steps the mistakes of a member are random. On 537 X-rays with a planted watermark, a
-# network was right on 42% of the conflicting samples after 4 steps of 180, and on none after 50.
-_LEAST_STEPS = 50
+CONFIDENCE: Final = 0.99
+"""Probability above which a member is certain, in BiasEnsemble."""
 
-# Most samples of biased data are aligned. An ensemble that is certain of fewer than a tenth has not
-# learned what they have in common.
+# Most samples of biased data are aligned. Where an ensemble is certain of fewer than a tenth, its
+# members are right more often than they dare to say.
 _LEAST_CERTAIN = 0.1
+
+# An ensemble must be this much of the way from chance to perfect, averaged over classes. Members
+# that answer hardly anything but the larger of two classes are at .18 on our X-rays.
+_LEARNED = 0.2
 
 
 class Division(NamedTuple):
@@ -34,24 +39,38 @@ class Division(NamedTuple):
 
 
 def ensemble_division(
-    run: "Run", *, members: int, length: float, q: float, confidence: float
+    run: "Run",
+    *,
+    members: int,
+    length: float,
+    q: float,
+    confidence: float | None,
+    class_balanced: bool = False,
 ) -> Division:
     """Train an ensemble and divide the training set by what its members are certain of.
 
-    The run warns if the ensemble does not divide the data at all.
+    The run warns if the ensemble does not divide the data at all. Without a declared confidence,
+    such an ensemble is then not believed: all samples count as aligned, and none as a candidate.
 
     Args:
         run: The run; its data is divided.
         members: Number of networks.
         length: Length of each member's training. A fraction of the configured training means at
-            least 50 steps, but not more than the training has.
+            least 200 steps, but not more than the training has.
         q: Exponent of generalized cross-entropy.
-        confidence: Probability above which a member is certain.
+        confidence: Probability above which a member is certain; if not given, see ``divided``.
+        class_balanced: Show the members every class equally often.
     """
     steps = member_steps(length, run.steps)
-    certainty = ensemble_certainty(run, members=members, steps=steps, q=q)
+    certainty = ensemble_certainty(
+        run, members=members, steps=steps, q=q, class_balanced=class_balanced
+    )
     for symptom in certainty_symptoms(certainty, run.data, confidence=confidence):
         run.warn(*symptom)
+    if confidence is None and not _has_learned(certainty, run.data):
+        aligned = torch.zeros(run.data.full_size, dtype=torch.bool)
+        aligned[run.data.index] = True
+        return Division(aligned, torch.zeros_like(aligned))
     return divided(certainty, run.data, confidence=confidence)
 
 
@@ -63,10 +82,12 @@ def in_steps(length: float, total: int) -> int:
 def member_steps(length: float, total: int) -> int:
     """The length of a member's training; a fraction is not taken of a few steps only."""
     steps = in_steps(length, total)
-    return max(steps, min(_LEAST_STEPS, total)) if length < 1 else steps
+    return max(steps, min(LEAST_STEPS, total)) if length < 1 else steps
 
 
-def ensemble_certainty(run: "Run", *, members: int, steps: int, q: float) -> Tensor:
+def ensemble_certainty(
+    run: "Run", *, members: int, steps: int, q: float, class_balanced: bool = False
+) -> Tensor:
     """Train the ensemble, each member with generalized cross-entropy, and ask every member.
 
     The code of BiasEnsemble (Lee et al., AAAI 2023) keeps the better of two snapshots on
@@ -77,6 +98,7 @@ def ensemble_certainty(run: "Run", *, members: int, steps: int, q: float) -> Ten
         members: Number of networks.
         steps: Number of updates of each.
         q: Exponent of generalized cross-entropy.
+        class_balanced: Show every class equally often. Else a small class looks hard as a whole.
 
     Returns:
         ``(members, full_size)`` the probability of the target where it is the prediction, else 0.
@@ -89,13 +111,16 @@ def ensemble_certainty(run: "Run", *, members: int, steps: int, q: float) -> Ten
 
     def compute() -> Tensor:
         names = [f"ensemble-{number + 1}" for number in range(members)]
-        networks = (run.train(BiasedERM(q=q), name=name, steps=steps) for name in names)
+        config = replace(run.config, sampling="class-balanced") if class_balanced else run.config
+        networks = (
+            run.train(BiasedERM(q=q), name=name, steps=steps, config=config) for name in names
+        )
         return torch.stack([run.score(network, certainty) for network in networks])
 
     return run.stage("ensemble", compute, shape=(members, run.data.full_size))
 
 
-def divided(certainty: Tensor, data: BiasedDataset, *, confidence: float) -> Division:
+def divided(certainty: Tensor, data: BiasedDataset, *, confidence: float | None) -> Division:
     """Aligned samples and candidates, each by the majority of the members.
 
     A sample is aligned if most members answer it rightly with more than ``confidence``. It is a
@@ -106,37 +131,48 @@ def divided(certainty: Tensor, data: BiasedDataset, *, confidence: float) -> Div
     Args:
         certainty: ``(members, full_size)`` as ``ensemble_certainty`` gives it.
         data: The training data; rows that are not in it are neither.
-        confidence: Probability above which a member is certain; .99 in BiasEnsemble.
+        confidence: Probability above which a member is certain. If not given, .99 as in
+            BiasEnsemble; and in a class of which the ensemble is certain of fewer than a tenth,
+            all that most members answer rightly. A short training is right long before it is
+            certain.
     """
-    majority = len(certainty) / 2
-    confident = (certainty > confidence).sum(0) > majority
-    wrong = (certainty == 0).sum(0) > majority
-    aligned, candidates = torch.zeros_like(confident), torch.zeros_like(wrong)
-    aligned[data.index] = refilled(confident[data.index], data.targets, data.num_classes)
-    candidates[data.index] = wrong[data.index]
+    own = certainty[:, data.index]
+    majority, target = len(own) / 2, data.targets
+    chosen = (own > (CONFIDENCE if confidence is None else confidence)).sum(0) > majority
+    if confidence is None:
+        unsure = _by_class(chosen, data) < _LEAST_CERTAIN
+        chosen = torch.where(unsure[target], (own > 0).sum(0) > majority, chosen)
+    aligned = torch.zeros(data.full_size, dtype=torch.bool, device=certainty.device)
+    candidates = torch.zeros_like(aligned)
+    aligned[data.index] = refilled(chosen, target, data.num_classes)
+    candidates[data.index] = (own == 0).sum(0) > majority
     return Division(aligned, candidates)
 
 
 def certainty_symptoms(
-    certainty: Tensor, data: BiasedDataset, *, confidence: float
+    certainty: Tensor, data: BiasedDataset, *, confidence: float | None
 ) -> Iterator[Symptom]:
     """Whether the ensemble divides the data at all.
 
     Args:
         certainty: ``(members, full_size)`` as ``ensemble_certainty`` gives it.
         data: The training data.
-        confidence: Probability above which a member is certain.
+        confidence: Probability above which a member is certain, if it was declared.
     """
     majority, own = len(certainty) / 2, certainty[:, data.index]
-    certain = float(((own > confidence).sum(0) > majority).float().mean())
     wrong = float(((own == 0).sum(0) > majority).float().mean())
-    if certain < _LEAST_CERTAIN:
+    if not _has_learned(certainty, data):
+        right, classes = _accuracy(certainty, data), int((data.targets.bincount() > 0).sum())
+        ignored = "" if confidence is not None else ", and IE trains without guidance"
         yield Symptom(
-            "ensemble sure of nothing",
-            f"Most members of the ensemble are certain of only {percent(certain)} of the training "
-            f"samples, so hardly any are known to be aligned.",
-            "Train the members longer with ensemble_length, or lower confidence.",
+            "ensemble learned nothing",
+            f"Most members of the ensemble are right on {percent(right)} of a class, averaged over "
+            f"the classes, where chance gives {percent(1 / classes)}: they have learned no "
+            f"shortcut, so what they get wrong says nothing{ignored}.",
+            "Train the members longer with ensemble_length, or with a higher train.lr.",
         )
+    elif confidence is not None:
+        yield from _certain_symptoms(own, confidence)
     if wrong < FEWEST_WRONG:
         yield Symptom(
             "ensemble sure of everything",
@@ -144,6 +180,36 @@ def certainty_symptoms(
             f"samples rightly, so hardly any contradict what it has learned.",
             "Train the members for a shorter time with ensemble_length, or lower the rate.",
         )
+
+
+def _certain_symptoms(own: Tensor, confidence: float) -> Iterator[Symptom]:
+    certain = float(((own > confidence).sum(0) > len(own) / 2).float().mean())
+    if certain < _LEAST_CERTAIN:
+        yield Symptom(
+            "ensemble sure of nothing",
+            f"Most members of the ensemble are certain of only {percent(certain)} of the training "
+            f"samples, so hardly any are known to be aligned.",
+            "Leave confidence out, or lower it; or train the members longer with ensemble_length.",
+        )
+
+
+def _has_learned(certainty: Tensor, data: BiasedDataset) -> bool:
+    chance = 1 / int((data.targets.bincount() > 0).sum())
+    return _accuracy(certainty, data) >= chance + _LEARNED * (1 - chance)
+
+
+def _accuracy(certainty: Tensor, data: BiasedDataset) -> float:
+    """How often most members are right, averaged over the classes that there are."""
+    right = (certainty[:, data.index] > 0).sum(0) > len(certainty) / 2
+    present = data.targets.bincount(minlength=data.num_classes) > 0
+    return float(_by_class(right, data)[present].mean())
+
+
+def _by_class(chosen: Tensor, data: BiasedDataset) -> Tensor:
+    """The share of each class that is chosen, (classes,); 0 for one without samples."""
+    sizes = data.targets.bincount(minlength=data.num_classes)
+    found = data.targets[chosen.cpu()].bincount(minlength=data.num_classes)
+    return found / sizes.clamp(min=1)
 
 
 def in_words(division: Division, data: BiasedDataset) -> str:

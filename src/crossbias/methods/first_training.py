@@ -1,12 +1,13 @@
 """How long to train the first of two networks, whose mistakes lead the second."""
 
 import math
+from typing import Final
 
 from crossbias.train.config import TrainConfig
 
 # On small data a part of the training is a few dozen updates, in which a network of usual depth
 # learns no shortcut: tables/shortcuts.toml has sets whose whole training is 240 updates.
-_LEAST_STEPS = 200
+LEAST_STEPS: Final = 200
 
 
 def first_length(config: TrainConfig, total: int, *, part: float) -> tuple[int | None, int | None]:
@@ -25,7 +26,7 @@ def first_length(config: TrainConfig, total: int, *, part: float) -> tuple[int |
     >>> first_length(TrainConfig(steps=240), 240, part=0.25)
     (None, 200)
     """
-    part = max(part, min(1.0, _LEAST_STEPS / total))
+    part = max(part, min(1.0, LEAST_STEPS / total))
     if config.steps is not None:
         return None, math.ceil(config.steps * part)
     return math.ceil(config.epochs * part), None

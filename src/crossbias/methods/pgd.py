@@ -10,7 +10,12 @@ from torch import Tensor
 from crossbias.methods.erm import ERM, BiasedERM, WeightedERM
 from crossbias.methods.first_training import first_length
 from crossbias.methods.scores import SIMPLE_SCORES, gradient_acceptance
-from crossbias.methods.symptoms import biased_network_symptoms, draw_symptoms, training_accuracy
+from crossbias.methods.symptoms import (
+    biased_network_symptoms,
+    class_share_symptoms,
+    draw_symptoms,
+    training_accuracy,
+)
 from crossbias.networks.network import Network
 from crossbias.parameters import Count, Fraction, NonNegative, PositiveFraction
 from crossbias.train.method import Method
@@ -107,8 +112,12 @@ class PGD(Method):
         """The scores, and warnings where they cannot lead to what the method is for."""
         scores = self._scores(run, biased)
         accuracy = training_accuracy(run, biased)
-        symptoms = biased_network_symptoms(accuracy, run.data)
-        for symptom in (*symptoms, *draw_symptoms(self._weights(run, scores), run.data)):
+        weights = self._weights(run, scores)
+        for symptom in (
+            *biased_network_symptoms(accuracy, run.data),
+            *draw_symptoms(weights, run.data),
+            *class_share_symptoms(weights, run.data),
+        ):
             run.warn(*symptom)
         return scores
 

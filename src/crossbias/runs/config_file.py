@@ -1,4 +1,4 @@
-"""read_config: the content of ``config.json``, every part that a reader relies on checked."""
+"""The content of ``config.json``: written with a checksum, and read with every part checked."""
 
 import math
 from collections.abc import Callable
@@ -6,19 +6,28 @@ from pathlib import Path
 from typing import Any, Final
 
 from crossbias.errors import CrossbiasError
-from crossbias.runs.files import read_json
+from crossbias.runs.files import checksum, read_json, write_json
 
 _Check = Callable[[Any], bool]
 
 
+def write_config(path: Path, config: dict[str, Any]) -> None:
+    """Write the configuration of a run, whole or not at all."""
+    write_json(path, config | {"crc32": checksum(config)})
+
+
 def read_config(path: Path) -> dict[str, Any]:
-    """The configuration of a run.
+    """The configuration of a run, without its checksum.
+
+    The hashes in ``done`` tell whether that of a finished run was changed. Until there are any,
+    the checksum does.
 
     Raises:
         CrossbiasError: The file does not exist, or is not what a run writes.
     """
     check_is_run(path)
     config = read_json(path)
+    known = config.pop("crc32", None) if isinstance(config, dict) else None
     for name, check in _PARTS.items():
         value = config
         for key in name.split("."):
@@ -35,6 +44,8 @@ def read_config(path: Path) -> dict[str, Any]:
             "page must hold figures, a list of stages for each, and curves, a title and a label "
             "for each",
         )
+    if not path.with_name("done").exists() and known != checksum(config):
+        raise _damaged(path, "it was changed since the run wrote it, which its checksum shows")
     return dict(config)
 
 

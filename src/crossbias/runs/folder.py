@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
-from crossbias.runs.config_file import read_config
+from crossbias.runs.config_file import read_config, write_config
 from crossbias.runs.files import (
     checksum,
     hash_of,
@@ -26,6 +26,7 @@ from crossbias.runs.files import (
     write_atomically,
     write_json,
 )
+from crossbias.runs.health import symptoms_of
 from crossbias.runs.writer import LOCK_FILES, Writer
 
 _LEFT = f".{'[0-9a-f]' * 16}.tmp"  # what write_atomically leaves if the process is killed
@@ -76,7 +77,7 @@ class RunFolder:
         with folder.released_on_error():
             folder.acquire()
             folder._check_unused()  # another process may have been faster
-            write_json(folder.config, config)
+            write_config(folder.config, config)
         return folder
 
     @classmethod
@@ -90,11 +91,22 @@ class RunFolder:
                 folder._check_unfinished()  # another process may have finished it
         return folder
 
+    @property
+    def mark(self) -> str:
+        """The start of the identity: it tells whose an entry of the log or of the health is."""
+        return self.identity[:16]
+
     def acquire(self) -> None:
-        """Become the only writer, and delete the temporary files of writers that were killed."""
+        """Become the only writer, and delete the temporary files of writers that were killed.
+
+        Raises:
+            CrossbiasError: Another process writes, or links would lead writing out of the folder.
+        """
         writer = Writer(self.path)
         writer.acquire()
         self.writer = writer
+        with self.released_on_error():
+            self._check_links()
         for left in self.path.rglob(_LEFT):
             left.unlink(missing_ok=True)
 
@@ -123,7 +135,7 @@ class RunFolder:
         self.check_writer()
         try:
             with self.log.open("a", encoding="utf-8") as file:
-                file.write(as_line(record))
+                file.write(as_line({"run": self.mark, **record}))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -132,24 +144,25 @@ class RunFolder:
     def trim_log(self, stage: str, epochs: int) -> list[dict[str, Any]]:
         """Drop what a stage logged after so many epochs: it is about to be done again.
 
+        Damaged lines go, too. Whoever knows how many epochs there were can tell that some are lost.
+
         Returns:
-            What the stage logged before, one record for each epoch.
+            All that the log keeps, one record for each epoch of a stage.
+
+        Raises:
+            CrossbiasError: The log is that of another run.
         """
         if not self.log.exists():
             return []
         self.check_writer()
-        kept, own = [], []
         text = self.log.read_text(encoding="utf-8", errors="replace")
-        *lines, last = text.split("\n")  # the last one is empty, or of a process that was killed
-        for line in (*lines, last) if as_record(last) else lines:
-            record = as_record(line)
-            if record is None:  # whoever reads the run says so
-                kept.append(line + "\n")
-            elif record["stage"] != stage or record["epoch"] <= epochs:
-                kept.append(line + "\n")
-                own += [record] if record["stage"] == stage else []
-        write_atomically(self.log, lambda file: file.write("".join(kept).encode()))
-        return own
+        found = [record for line in text.split("\n") if (record := as_record(line)) is not None]
+        if any(record.get("run") != self.mark for record in found):
+            raise self.changed(f"{self.log} was written")
+        kept = [each for each in found if each["stage"] != stage or each["epoch"] <= epochs]
+        lines = "".join(map(as_line, kept))
+        write_atomically(self.log, lambda file: file.write(lines.encode()))
+        return kept
 
     def save_model(self, state: dict[str, Tensor]) -> None:
         """Store the trained network, the run's result."""
@@ -177,8 +190,7 @@ class RunFolder:
         path = self._stage(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, lambda file: torch.save(value, file))
-        hashes = self.hashes_of_stages() | {name: hash_of(path)}
-        write_json(self.stage_hashes, {"identity": self.identity, "stages": hashes})
+        self._list_stages(self.hashes_of_stages() | {name: hash_of(path)})
 
     def load_stage(self, name: str) -> Any:
         """What a stage computed, tensors on the CPU; None where it did not finish."""
@@ -189,6 +201,23 @@ class RunFolder:
             raise self._damaged_stage(name)
         return load_torch(path)
 
+    def _list_stages(self, hashes: dict[str, str]) -> None:
+        """Write the hashes of stages, and what went wrong in them."""
+        health = read_json(self.health) if self.health.exists() else []
+        listed = {"identity": self.identity, "stages": hashes, "health": health}
+        write_json(self.stage_hashes, listed)
+
+    def restore_health(self) -> None:
+        """Write what went wrong in finished stages once more if the file was lost.
+
+        Raises:
+            CrossbiasError: What the list of stages says about it is damaged.
+        """
+        if self.hashes_of_stages():
+            health = read_json(self.stage_hashes).get("health")
+            if symptoms_of(health, self.stage_hashes, self.mark) and not self.health.exists():
+                write_json(self.health, health)
+
     def check_stages(self) -> None:
         """Refuse damaged stages, also those that only wait to become part of the finished run."""
         listed = self.hashes_of_stages()
@@ -197,7 +226,7 @@ class RunFolder:
             if hash_of(self._stage(name)) != known:
                 raise self._damaged_stage(name)
         if there != listed:  # the others are about to be trained again
-            write_json(self.stage_hashes, {"identity": self.identity, "stages": there})
+            self._list_stages(there)
 
     def _damaged_stage(self, name: str) -> CrossbiasError:
         return CrossbiasError(
@@ -257,6 +286,14 @@ class RunFolder:
                 raise CrossbiasError(
                     f"{path} is not as the run wrote it (its hash is not that in "
                     f"{self.done.name}); restore it from a copy, or train the run again"
+                )
+
+    def _check_links(self) -> None:
+        for path in self.path.rglob("*"):
+            if path.is_symlink():
+                raise CrossbiasError(
+                    f"{path} is a link, through which a run could write elsewhere; put the file or "
+                    f"folder itself in its place, or delete it"
                 )
 
     def check_all(self) -> None:

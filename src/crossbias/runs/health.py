@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import checksum, read_json, write_json
@@ -23,29 +23,39 @@ class Symptom(NamedTuple):
         return f"{self.sentence} {self.remedy}"
 
 
-def save_health(path: Path, symptoms: Iterable[Symptom]) -> None:
-    """Write the symptoms of a run, whole or not at all."""
-    entries = [symptom._asdict() for symptom in symptoms]
+def save_health(path: Path, symptoms: Iterable[Symptom], mark: str = "") -> None:
+    """Write the symptoms of a run, which ``mark`` names, whole or not at all."""
+    entries = [symptom._asdict() | {"run": mark} for symptom in symptoms]
     write_json(path, [entry | {"crc32": checksum(entry)} for entry in entries])
 
 
-def load_health(path: Path) -> list[Symptom]:
-    """The symptoms of a run; none where the file does not exist, because none was found."""
-    if not path.exists():
-        return []
+def load_health(path: Path, mark: str | None = None) -> list[Symptom]:
+    """The symptoms of a run; none where the file does not exist, because none was found.
+
+    Raises:
+        CrossbiasError: The file is damaged, or that of another run than ``mark`` names.
+    """
+    return symptoms_of(read_json(path), path, mark) if path.exists() else []
+
+
+def symptoms_of(entries: Any, path: Path, mark: str | None = None) -> list[Symptom]:
+    """The symptoms behind the entries of a file, as for ``load_health``."""
     try:
-        return [_symptom(**entry) for entry in read_json(path)]
-    except (AttributeError, TypeError, ValueError) as error:
+        return [_symptom(mark, **entry) for entry in entries]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CrossbiasError(
-            f"{path} is damaged, it must list a name, a sentence and a remedy for each symptom, as "
-            f"they were written; train the run again"
+            f"{path} is damaged or of another run, it must list a name, a sentence and a remedy "
+            f"for each symptom, as this run wrote them; restore it, or train the run again"
         ) from error
 
 
-def _symptom(crc32: int, **entry: str) -> Symptom:
-    """The symptom of an entry; ValueError if it is not as it was written."""
+def _symptom(mark: str | None, crc32: int, **entry: str) -> Symptom:
+    """The symptom of an entry; ValueError if it is not as this run wrote it."""
     if crc32 != checksum(entry):
         raise ValueError("the checksum is another")
+    written_by = entry.pop("run")
+    if mark is not None and written_by != mark:
+        raise ValueError("the run is another")
     return Symptom(**{key: str(value) for key, value in entry.items()})
 
 

@@ -16,8 +16,7 @@ from crossbias.networks import Network, Recipe, as_network
 from crossbias.networks.fresh import looks_trained
 from crossbias.parameters import validated
 from crossbias.progress import Progress, shown_progress
-from crossbias.runs.config_file import read_config
-from crossbias.runs.files import write_json
+from crossbias.runs.config_file import read_config, write_config
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.writer import LOCK_FILES
 from crossbias.tracking.trackers import Trackers, check_trackers
@@ -82,12 +81,10 @@ def fit(
     if isinstance(progress, bool):
         progress = shown_progress(quiet=not progress)
     network, config, remarks = _completed(train, network, config)
-    result = train_run(
+    return train_run(
         method, train, validation, network=network, config=config, fresh=fresh, folder=folder,
         resume=resume, progress=progress, remarks=remarks, log=log,
     )  # fmt: skip
-    result.finish()
-    return result
 
 
 def train_run(
@@ -103,8 +100,9 @@ def train_run(
     progress: Progress | None = None,
     remarks: Sequence[str] = (),
     log: Sequence[str] = (),
+    tests: Sequence[BiasedDataset] = (),
 ) -> Result:
-    """Do what ``fit`` does, except for ``Result.finish``, so that other splits can be judged.
+    """Do what ``fit`` does, and judge the network on test data before the run is finished.
 
     ``remarks`` are lines that end the header.
     """
@@ -134,13 +132,16 @@ def train_run(
         if run.devices.is_main:
             run.trackers = Trackers(log, folder=run.folder, config=record, note=run.progress.note)
         trained = _trained(method, run, record, new=not resume)
-    written = run.folder if run.devices.is_main else None
-    health = tuple(run.health.values())
-    result = Result(trained, {}, written, record, alignments_of(train), health, run.trackers)
-    with result.stoppable():
-        result.keep_model(train)
-        if validation is not None:
-            result.evaluate(validation)
+        written = run.folder if run.devices.is_main else None
+        health = tuple(run.health.values())
+        result = Result(trained, {}, written, record, alignments_of(train), health, run.trackers)
+        with result.stoppable(interrupts.requested):
+            result.keep_model(train)
+            if validation is not None:
+                result.evaluate(validation)
+            if tests:
+                result.evaluate(*tests)
+            result.finish()
     return result
 
 
@@ -263,11 +264,12 @@ def _open(
             check_same_run(saved, record, path)
             record |= with_resume(saved, record)
             if is_main:
-                write_json(opened.config, record)
+                write_config(opened.config, record)
     opened.identity = identity_of(record)
     opened.names_code = names_code(record)
     if resume and is_main:
         with opened.released_on_error():
+            opened.restore_health()
             opened.check_stages()
     return opened
 

@@ -34,13 +34,20 @@ class Interrupts:
 
 
 @contextmanager
-def stops_at_once(remedy: str) -> Iterator[None]:
-    """Inside this, SIGINT and SIGTERM raise ``Interrupted`` at once; the error ends in a remedy."""
+def stops_at_once(remedy: str, noted: str | None = None) -> Iterator[None]:
+    """Inside this, SIGINT and SIGTERM raise ``Interrupted`` at once; the error ends in a remedy.
 
-    def stop(number: int, _: FrameType | None) -> None:
-        name = signal.Signals(number).name
+    ``noted`` names a signal that came before and was not heeded yet.
+    """
+
+    def stop_on(name: str) -> None:
         raise Interrupted(f"stopped on request ({name}) while judging the network; {remedy}")
 
+    def stop(number: int, _: FrameType | None) -> None:
+        stop_on(signal.Signals(number).name)
+
+    if noted is not None:
+        stop_on(noted)
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -72,6 +72,7 @@ class Training:
         self.meter, self.pace = Meter(self.epoch_steps), Pace()
         self.best: dict[str, Any] | None = None
         self.records: list[dict[str, Any]] = []  # what was logged, in this process or before
+        self.logged = 0  # lines of the log, of all stages
 
     def go(self) -> None:
         """Train to the end and keep the network that the selection rule names."""
@@ -96,6 +97,8 @@ class Training:
 
     def _examine(self) -> None:
         """Let the method look at its log, and see whether validation told epochs apart."""
+        if len(self.records) < self.epochs:
+            return  # lines of the log were lost, which health.json says; the others may mislead
         self.method.examine([record["losses"] for record in self.records])
         validations = [found for record in self.records if (found := record["validation"])]
         if not self.final or not validations:
@@ -157,6 +160,7 @@ class Training:
         self._keep_best(validation)
         if self.run.folder is not None and self.run.devices.is_main:
             self.run.folder.append(record)
+            self.logged += 1
         self._save()
         self.run.progress.end_epoch(record)
         self.run.trackers.epoch(record)
@@ -239,6 +243,7 @@ class Training:
             "step": self.step,
             "meter": self.meter.state(),
             "pace": (self.pace.seconds, self.pace.samples) if self.step else (0.0, 0),
+            "logged": self.logged,
             "best": self.best,
             "state": packed(self.method.state()),
         }
@@ -246,7 +251,7 @@ class Training:
         save_checkpoint(self.run.folder.checkpoint, content)
 
     def _resume(self) -> None:
-        folder = self.run.folder
+        folder, saved = self.run.folder, None
         if folder is None:
             return
         if folder.checkpoint.exists():
@@ -255,7 +260,20 @@ class Training:
             if saved["stage"] == self.name:
                 self._restore(saved, str(folder.checkpoint))
         if self.run.devices.is_main:
-            self.records = folder.trim_log(self.name, self.epoch)
+            self._resume_log(folder, saved)
+
+    def _resume_log(self, folder: RunFolder, saved: dict[str, Any] | None) -> None:
+        """Take up the log where the checkpoint was written, and say if it lacks epochs."""
+        kept = folder.trim_log(self.name, self.epoch)
+        self.records = [record for record in kept if record["stage"] == self.name]
+        self.logged, before = len(kept), 0 if saved is None else saved["logged"]
+        if self.logged < before:
+            self.run.warn(
+                "damaged log",
+                f"{before - self.logged} of {before} lines of log.jsonl were damaged or lost when "
+                f"the run was resumed.",
+                "Curves and times lack these epochs; the results do not depend on them.",
+            )
 
     def _restore(self, saved: dict[str, Any], path: str) -> None:
         for what, own in (("method", repr(self.method)), ("data", self.run.data.hash)):

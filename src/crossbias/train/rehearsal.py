@@ -43,7 +43,7 @@ def rehearse(method: Method, run: Run) -> None:
     rehearsal = Rehearsal(run)
     with global_randomness_kept(run.device):
         try:
-            copy.deepcopy(method).fit(rehearsal)
+            _made_again(method).fit(rehearsal)
         except _EndOfRehearsal:
             return
         except (_FailedStep, torch.OutOfMemoryError):
@@ -53,6 +53,15 @@ def rehearse(method: Method, run: Run) -> None:
             # refusal before that is about the data.
             if not rehearsal.tried:
                 raise
+
+
+def _made_again(method: Method) -> Method:
+    """The method as its constructor makes it: one that was trained before holds its networks."""
+    values = {
+        name: _made_again(value) if isinstance(value, Method) else value
+        for name, value in method.hyperparameters().items()
+    }
+    return type(method)(**values)
 
 
 class _FailedStep(CrossbiasError):

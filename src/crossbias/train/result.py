@@ -12,6 +12,7 @@ from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.networks.network import Network
+from crossbias.runs.config_file import write_config
 from crossbias.runs.files import write_json
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.health import Symptom
@@ -101,7 +102,7 @@ class Result:
         self._keep_views(folder, splits)
         save_predictions(folder.predictions, self._predictions)
         write_json(folder.metrics, {name: m.to_json() for name, m in self.metrics.items()})
-        write_json(folder.config, self.config)
+        write_config(folder.config, self.config)
         if finished:
             folder.finish()
 
@@ -137,15 +138,18 @@ class Result:
         save_labels(self.writing.labels, labels)
 
     @contextmanager
-    def stoppable(self) -> Iterator[None]:
-        """Inside this, a stop ends the judging of a trained network, and says how to continue."""
+    def stoppable(self, noted: str | None = None) -> Iterator[None]:
+        """Inside this, a stop ends the judging of a trained network, and says how to continue.
+
+        ``noted`` names a signal that asked for it before.
+        """
         folder, threads = self.writing, same_threads(self.config["environment"])
         if folder is None:
-            stop = stops_at_once("nothing is saved, since the run has no folder")
+            stop = stops_at_once("nothing is saved, since the run has no folder", noted)
             with self.trackers.ended_on_error(), stop, threads:
                 yield
             return
         remedy = f"the training is saved; continue with: {folder.resume_command()}"
-        stop = stops_at_once(remedy)
+        stop = stops_at_once(remedy, noted)
         with folder.released_on_error(), self.trackers.ended_on_error(), stop, threads:
             yield

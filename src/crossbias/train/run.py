@@ -311,13 +311,13 @@ class Run:
         self._health[symptom.name] = symptom
         self.progress.note(f"warning: {symptom}")
         if self.folder is not None and self.devices.is_main:
-            save_health(self.folder.health, self._health.values())
+            save_health(self.folder.health, self._health.values(), self.folder.mark)
 
     @property
     def health(self) -> dict[str, Symptom]:
         """What the run has warned about so far, before an interruption too, by name."""
         if self.folder is not None:
-            found = load_health(self.folder.health)
+            found = load_health(self.folder.health, self.folder.mark)
             self._health.update({symptom.name: symptom for symptom in found})
         return self._health
 

@@ -171,7 +171,8 @@ def _check_color_depth(image: Image.Image) -> None:
 
     Pillow reads no more than these. It says so only before the pixels are read.
     """
-    assert isinstance(image, ImageFile.ImageFile)
+    if not isinstance(image, ImageFile.ImageFile):  # DICOM, which is scaled by the bits it uses
+        return
     arguments = [tile.args for tile in image.tile]
     if not any(";16" in str(argument) for argument in arguments) or image.mode.startswith("I"):
         return

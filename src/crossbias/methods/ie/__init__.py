@@ -38,9 +38,13 @@ class IE(Method):
     Args:
         members: Networks in the ensemble; 5 in BiasEnsemble.
         ensemble_length: Length of each member's training; 1000 of 50000 steps in BiasEnsemble. A
-            fraction means at least 50 steps, but not more than the training has.
+            fraction means at least 200 steps, but not more than the training has.
         q: Exponent of the ensemble's generalized cross-entropy; .7 in BiasEnsemble.
-        confidence: Probability above which a member is certain; .99 in BiasEnsemble.
+        confidence: Probability above which a member is certain; .99 in BiasEnsemble. If it is not
+            given, .99 too; but where the ensemble is certain of less than a tenth of a class, the
+            samples it answers rightly count, and an ensemble that has learned nothing is ignored.
+        class_balanced: Show the members of the ensemble every class equally often. BiasEnsemble
+            does not; the members then take a small class for a hard one.
         reference_start: T1, after which a sample's loss becomes its reference; 1000 of 50000.
         guidance_start: T2, when guidance starts; 10000 of 50000. Without guidance the method is
             LfF with BiasEnsemble.
@@ -55,7 +59,9 @@ class IE(Method):
             its samples as before T2, ``candidates`` draws from all of its candidates.
         score_weights: Weight eqs. 9 and 12 by the partner's score; false is a row of Table 3.
         guidance_loss: Use eq. 11; false is a row of Table 3.
-        negative_loss: Use eq. 12; false is a row of Table 3.
+        negative_loss: Use eq. 12; false is a row of Table 3. If it is not given, true as in the
+            paper with more than two classes. Of two classes, bias-negative samples are those that
+            look like the other one, and eq. 12 has no limit on their weight.
         detach: Let no gradient flow into the features of eq. 9's guidance. The guidance is then a
             target that moves away as the features grow towards it, and they may grow without
             end. Otherwise the gradient shrinks the features that the guidance enhances.
@@ -64,7 +70,7 @@ class IE(Method):
         explained: The class that explanation maps explain: the ``target`` as in the paper, or
             the ``prediction``.
         uniform: Part of the sample weights in eqs. 8 and 10 that all samples of a batch share
-            evenly. If it is not given, half with two classes, and 0 with more, as in the paper.
+            evenly. If it is not given, .8 with two classes, and 0 with more, as in the paper.
             With two classes, samples on which f_b fails else teach f_d the opposite of what a class
             looks like.
     """
@@ -77,7 +83,8 @@ class IE(Method):
     members: Count = 5
     ensemble_length: Positive = 0.02
     q: PositiveFraction = 0.7
-    confidence: Fraction = 0.99
+    confidence: Fraction | None = None
+    class_balanced: bool = True
     reference_start: NonNegative = 0.02
     guidance_start: NonNegative = 0.2
     alpha_loss: PositiveFraction = 0.3
@@ -88,7 +95,7 @@ class IE(Method):
     empty: Literal["skip", "candidates"] = "skip"
     score_weights: bool = True
     guidance_loss: bool = True
-    negative_loss: bool = True
+    negative_loss: bool | None = None
     detach: bool = False
     exploitation_gradient: bool = False
     explained: Literal["target", "prediction"] = "target"
@@ -103,6 +110,7 @@ class IE(Method):
             length=self.ensemble_length,
             q=self.q,
             confidence=self.confidence,
+            class_balanced=self.class_balanced,
         )
         run.progress.note(in_words(division, run.data))
         training = GuidedTraining(options=self, division=division)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Measured in docs/studies/ie.md: with two classes it keeps f_d from learning the opposite of one,
 # with more it takes gains away.
-_FOR_TWO = 0.5
+_FOR_TWO = 0.8
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -57,8 +57,10 @@ class GuidedTraining(Method):
         self.reference_step = in_steps(self.options.reference_start, run.steps)
         self.guidance_step = in_steps(self.options.guidance_start, run.steps)
         self.guided_steps = run.steps - self.guidance_step
-        share = self.options.uniform
-        self.even = share if share is not None else _FOR_TWO if run.data.num_classes == 2 else 0.0
+        two = run.data.num_classes == 2
+        share, negative = self.options.uniform, self.options.negative_loss
+        self.even = share if share is not None else _FOR_TWO if two else 0.0
+        self.uses_negatives = negative if negative is not None else not two
 
     def step(self, batch: Batch) -> Losses:
         """One update of each network."""
@@ -126,7 +128,7 @@ class GuidedTraining(Method):
         loss = main
         if self.options.guidance_loss:
             loss = loss + self.options.lambda_sim * similar + guided  # eq. 11
-        if self.options.negative_loss:
+        if self.uses_negatives:
             loss = loss + negative
         terms = {"main": main, "similar": similar, "guided": guided, "negative": negative}
         return {"loss": loss} | terms
