@@ -18,7 +18,7 @@ test-slow: .venv/installed
 
 # Sweeps on a real Ray cluster and a real Slurm; the Slurm needs root, slurm-wlm and munge.
 test-cluster: .venv/installed
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster -rs tests/sweep
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster -rs tests/sweep tests/distributed
 
 # Tests whose answers a processor could change, on three instruction sets with one and two threads.
 PORTABLE := tests/functional tests/verify tests/networks/test_grad_cam.py tests/train/test_training.py \

@@ -1,12 +1,12 @@
 """What a person sees of a training: a header, then a bar, or a line every half minute."""
 
 import importlib.util
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from crossbias.formatting import numbers_in_words, percent, visible
+from crossbias.launch import rank
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -187,17 +187,12 @@ def shown_progress(*, quiet: bool = False) -> Progress:
     from rich.console import Console
 
     console = Console(stderr=True)
-    if quiet or _rank() > 0:
+    if quiet or rank() > 0:
         return Progress()
     drawable = console.is_terminal
     if console.is_jupyter:  # where rich draws with widgets, if they are there
         drawable = importlib.util.find_spec("ipywidgets") is not None
     return BarProgress(console) if drawable else LineProgress(console)
-
-
-def _rank() -> int:
-    """The number of this process among those that share a training, as launchers set it."""
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")))
 
 
 def _in_words(seconds: float | None) -> list[str]:

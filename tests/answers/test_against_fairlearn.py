@@ -166,3 +166,7 @@ def test_models_are_compared_on_the_same_samples(tumors: pd.DataFrame) -> None:
     sensitivity = next(each.gain for each in found.gains if each.number == "sensitivity")
     ill = tumors["y"] == "malignant"
     assert sensitivity.value == pytest.approx(right[1][ill].mean() - right[0][ill].mean())
+    ranking = next(each.gain for each in found.gains if each.number == "auc")
+    expected = roc_auc_score(ill, tumors["q"]) - roc_auc_score(ill, tumors["p"])
+    assert ranking.value == pytest.approx(expected)
+    assert ranking.low < ranking.value < ranking.high

@@ -148,6 +148,6 @@ def test_gains_are_weighted_too(tumors: pd.DataFrame) -> None:
         assert gains[key].gain.low < expected < gains[key].gain.high
         assert gains[key].test is None
     equal = verify_table(tumors.assign(weight=2.0), **chosen, weight="weight").gains
-    plain = verify_table(tumors, **chosen).gains
+    plain = [each for each in verify_table(tumors, **chosen).gains if each.number != "auc"]
     for one, other in zip(equal, plain, strict=True):
         assert one.gain == pytest.approx(other.gain, abs=3e-3)

@@ -118,6 +118,34 @@ def pairwise_step(method: Method, processes: int) -> dict[str, torch.Tensor]:
         torch.set_default_dtype(torch.float32)
 
 
+OTHER_OPTIONS: dict[str, dict[str, Any]] = {
+    **{name: {"biased": "mlp"} for name in ("rebias", "rubi", "learned-mixin")},
+    **{name: {"layer": "body.2"} for name in ("lnl", "blindeye", "grl", "blindeye+grl")},
+}
+ENSEMBLES = {"lff with ensemble": "lff", "disent with ensemble": "disent"}
+
+
+def alike(name: str, processes: int) -> dict[str, torch.Tensor]:
+    """The weights that a method ends with; no network has statistics of a batch.
+
+    Every batch has as many samples for each process.
+    """
+    data, validation = tiny_data(), tiny_data(90, seed=1, split="validation")
+    config = TrainConfig(
+        epochs=2, epoch_size=32, batch_size=16, device="cpu", lr=0.01, optimizer="sgd",
+        processes=processes,
+    )  # fmt: skip
+    options = OTHER_OPTIONS.get(name, {})
+    if name in ENSEMBLES:
+        options = {"ensemble": True, "confidence": 0.4}
+    body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU())
+    torch.manual_seed(0)
+    network = Network(body, nn.Linear(4, 3)) if name == "ie" else Recipe("mlp")
+    method = crossbias.create(ENSEMBLES.get(name, name), **options)
+    result = crossbias.fit(method, data, validation, network=network, config=config, progress=False)
+    return result.network.state_dict()
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     rank, folder = int(os.environ["LOCAL_RANK"]), Path(sys.argv[1])
@@ -154,6 +182,8 @@ def main() -> None:
         findings[name] = result.network.state_dict()
     for name, method in PAIRWISE.items():
         findings[name] = pairwise_step(method, processes=2)
+    for name in (*METHODS, *ENSEMBLES):
+        findings[f"alike {name}"] = alike(name, processes=2)
     torch.save(findings, folder / f"{rank}.pt")
 
 

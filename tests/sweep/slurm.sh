@@ -46,7 +46,7 @@ ReturnToService=2
 KillWait=30
 MinJobAge=300
 InactiveLimit=0
-NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
+NodeName=$host NodeAddr=127.0.0.1 CPUs=$(getconf _NPROCESSORS_ONLN) State=UNKNOWN
 PartitionName=main Nodes=$host Default=YES MaxTime=INFINITE State=UP
 CONF
 SLURM_CONF="$folder/slurm.conf"

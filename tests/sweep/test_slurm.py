@@ -5,12 +5,15 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from crossbias.errors import CrossbiasError
 from crossbias.runs import RunFolder
@@ -78,6 +81,29 @@ def test_runs_of_an_array_end_and_a_preempted_one_resumes_to_the_same_bits(
     for folder, run in zip(folders, alone, strict=True):
         other = RunFolder(tmp_path / "local" / "runs" / run.name)
         assert folder.model.read_bytes() == other.model.read_bytes()
+
+
+def test_srun_starts_the_processes_of_one_training(slurm, tmp_path):
+    train = ["-m", "crossbias", "train", "--data", "toy-2d", "--set", "data.size=64", "--quiet"]
+    train += ["--set", "data.test_size=9", "--set", "train.optimizer=sgd", "--device", "cpu"]
+    train += ["--set", "train.batch_size=16", "--epochs", "2", "--out"]
+    for start, name in (([], "one"), (["srun", "--ntasks-per-node=2"], "two")):
+        command = [*start, sys.executable, *train, str(tmp_path / name)]
+        assert subprocess.check_output(command, text=True).count("run: ") == 1
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    for key, value in one.items():
+        torch.testing.assert_close(two[key], value, rtol=0, atol=1e-6)
+
+
+def test_tasks_that_are_not_counted_for_each_node_are_one_line(slurm, tmp_path):
+    train = ["-m", "crossbias", "train", "--data", "toy-2d", "--device", "cpu", "--out"]
+    command = ["srun", "--ntasks=2", sys.executable, *train, str(tmp_path / "run")]
+    failed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert failed.returncode == 2
+    lines = [line for line in failed.stderr.splitlines() if line.startswith("crossbias: ")]
+    assert len(lines) == 1
+    assert "--ntasks-per-node" in lines[0]
+    assert "Traceback" not in failed.stderr
 
 
 def test_a_machine_without_slurm_is_one_line(plan_file, tmp_path, monkeypatch):

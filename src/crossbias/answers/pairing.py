@@ -11,6 +11,7 @@ from crossbias.answers.intersections import Attribute
 from crossbias.answers.samples import Samples
 from crossbias.verify import Estimate, McNemar, holm, mcnemar, paired_difference, simultaneous
 from crossbias.verify.clusters import inflation
+from crossbias.verify.detection_gains import Calls, detection_difference
 from crossbias.verify.intervals import NO_SAMPLES
 
 MOST_VALUES: Final = 50
@@ -21,7 +22,7 @@ class Gain(NamedTuple):
     """How much higher a number of one model is than the baseline's, on the same samples."""
 
     model: str
-    number: str  # accuracy, class_averaged, sensitivity or specificity
+    number: str  # accuracy, class_averaged, sensitivity, specificity or auc
     attribute: Attribute  # empty for all samples
     value: str  # of the attribute
     gain: Estimate
@@ -39,7 +40,7 @@ class _Averaged(NamedTuple):
 
 
 def gains_over_first(
-    right: Mapping[str, Tensor], samples: Samples, *, place: int | None
+    answers: Mapping[str, Tensor], samples: Samples, *, place: int | None
 ) -> tuple[Gain, ...]:
     """The gains of all models but the first over the first.
 
@@ -47,10 +48,11 @@ def gains_over_first(
     and p is corrected by Holm's method.
 
     Args:
-        right: For each model, ``(n,)`` bool, whether it is right on each sample.
+        answers: For each model, ``(n,)`` the class that it gives each sample.
         samples: The samples.
         place: Number of the positive class; None where none is named.
     """
+    right = {name: given == samples.target for name, given in answers.items()}
     first, *others = right
     if not others:
         return ()
@@ -66,7 +68,38 @@ def gains_over_first(
                 whole = part.number == "accuracy" and not part.attribute
                 test = tests.get(model) if whole else None
                 found.append(Gain(model, *part[:3], gain, test))
+        if place is not None:
+            found += _gains_in_auc(first, model, answers, samples, place, confidence)
     return tuple(found)
+
+
+def _gains_in_auc(
+    first: str,
+    model: str,
+    answers: Mapping[str, Tensor],
+    samples: Samples,
+    place: int,
+    confidence: float,
+) -> list[Gain]:
+    """The gain in AUC (DeLong, DeLong and Clarke-Pearson 1988); none without probabilities.
+
+    There is none with weights, for which its variance is not known here.
+    """
+    calls = []
+    for name in (first, model):
+        probabilities = samples.models[name].probabilities
+        if probabilities is None or samples.weight is not None:
+            return []
+        calls.append(Calls((answers[name] == place)[None], probabilities[None, :, place]))
+    gain = detection_difference(
+        "auc",
+        calls[0],
+        calls[1],
+        samples.target == place,
+        cluster=samples.cluster,
+        confidence=confidence,
+    )
+    return [Gain(model, "auc", (), "", gain, None)] if gain.n else []
 
 
 def _difference(

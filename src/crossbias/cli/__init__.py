@@ -1,6 +1,5 @@
 """The command line, ``crossbias COMMAND``."""
 
-import os
 import shlex
 import sys
 
@@ -8,6 +7,7 @@ from crossbias.cli.commands import app
 from crossbias.cli.printing import say
 from crossbias.errors import CrossbiasError, Untrusted
 from crossbias.formatting import visible
+from crossbias.launch import rank
 
 __all__ = ["app", "main"]
 
@@ -21,7 +21,7 @@ def main() -> None:
     except CrossbiasError as error:
         if debug:
             raise
-        if os.environ.get("LOCAL_RANK", "0") == "0":  # every process of a run has the same error
+        if rank() == 0:  # every process of a run has the same error
             again = shlex.join(["crossbias", *sys.argv[1:], "--trust"])
             trusting = f": {again}" if isinstance(error, Untrusted) else ""
             say(f"crossbias: {visible(f'{error}{trusting}')}", stderr=True)

@@ -102,12 +102,16 @@ class SwapTraining(FailureTraining):
         each, biased_each = _cross_entropy(logits, batch), _cross_entropy(biased_logits, batch)
         weight = self._difficulty(batch, each, biased_each)
         main = (weight * each).mean()
-        biased = self._biased_loss(batch, biased_logits, biased_each)
+        whole, gather = self._whole(batch), self.run.gather
+        biased = self._biased_loss(whole, gather(biased_logits), gather(biased_each))
         loss = main + self.options.lambda_dis * biased
         swap = swap_biased = torch.zeros_like(loss)
         if number >= self.swap_step:
-            order = self._order(len(batch.index), number)
-            swap, swap_biased = self._swapped(batch, own, other, weight, order)
+            # Partners come from the whole batch, whatever the number of processes.
+            order = self._order(len(whole.index), number)
+            swap, swap_biased = self._swapped(
+                whole, gather(own), gather(other), gather(weight), order
+            )
             both = swap + self.options.lambda_swap_b * swap_biased
             loss = loss + self.options.lambda_swap * both
         self.run.minimize(loss, self.optimizer)
@@ -145,7 +149,7 @@ class SwapTraining(FailureTraining):
 
     def _order(self, size: int, number: int) -> Tensor:
         """A random order of the batch, the same for a step whenever it is taken."""
-        seed = self.run.seed("swap", number, self.run.devices.rank)
+        seed = self.run.seed("swap", number, 0)
         order = torch.randperm(size, generator=torch.Generator().manual_seed(seed))
         return order.to(self.run.device, non_blocking=True)
 

@@ -109,7 +109,9 @@ class FailureTraining(Method):
         )
         weight = self._difficulty(batch, each, biased_each)
         loss = (weight * each).mean()
-        biased = self._biased_loss(batch, biased_logits, biased_each)
+        biased = self._biased_loss(
+            self._whole(batch), self.run.gather(biased_logits), self.run.gather(biased_each)
+        )
         self.run.minimize(biased, self.biased_optimizer)
         self.run.minimize(loss, self.optimizer)
         return {"loss": loss, "biased": biased, "weight": weight.mean()}
@@ -137,8 +139,13 @@ class FailureTraining(Method):
             self.losses.relative(batch.index, batch.target),
         )
 
+    def _whole(self, batch: Batch) -> Batch:
+        """Targets and indices of the batch of all processes."""
+        gather = self.run.gather
+        return batch._replace(target=gather(batch.target), index=gather(batch.index))
+
     def _biased_loss(self, batch: Batch, logits: Tensor, each: Tensor) -> Tensor:
-        """Generalized cross-entropy, or cross-entropy of the aligned samples alone."""
+        """Generalized cross-entropy, or cross-entropy of the aligned samples of a whole batch."""
         if self.aligned is None:
             return generalized_cross_entropy(logits, batch.target, q=self.options.q).mean()
         chosen = self.aligned[batch.index]

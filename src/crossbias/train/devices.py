@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from crossbias.errors import CrossbiasError
+from crossbias.launch import Launch, launched
 from crossbias.seeds import global_randomness_kept
 from crossbias.train.config import TrainConfig
 from crossbias.types import Output
@@ -32,19 +33,24 @@ class Devices:
     def __init__(self, config: TrainConfig) -> None:
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its hints are not ours
         device = find_device(config.device)
-        several = config.processes > 1
-        if several and device.type == "cuda" and config.processes > torch.cuda.device_count():
+        launch = _launch(config.processes)
+        several = launch.processes > 1
+        if several and device.type == "cuda" and launch.local > torch.cuda.device_count():
             raise CrossbiasError(
-                f"processes is {config.processes}, but there are {torch.cuda.device_count()} GPUs"
+                f"there are {launch.local} processes, but {torch.cuda.device_count()} GPUs"
             )
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The `srun` command is available")  # of a login node
-            self.fabric = Fabric(
-                accelerator=device.type,
-                devices=config.processes if several or device.index is None else [device.index],
-                strategy=DDPStrategy() if several else "auto",
-                plugins=[_Bf16(device) if config.precision == "bf16" else Precision()],
-            )
+            try:
+                self.fabric = Fabric(
+                    accelerator=device.type,
+                    devices=launch.local if several or device.index is None else [device.index],
+                    num_nodes=launch.nodes,
+                    strategy=DDPStrategy() if several else "auto",
+                    plugins=[_Bf16(device) if config.precision == "bf16" else Precision()],
+                )
+            except RuntimeError as error:  # about the options of srun
+                raise CrossbiasError(f"{launch.launcher}: {error}") from error
         self.fabric.launch()
         self.device: torch.device = self.fabric.device
         self.rank, self.world = self.fabric.global_rank, self.fabric.world_size
@@ -165,6 +171,19 @@ class _Bf16(MixedPrecision):
         if isinstance(data, tuple | list):
             return type(data)(self.convert_output(part) for part in data)
         return data
+
+
+def _launch(processes: int) -> Launch:
+    """The processes of this training: those that were started, or those that are asked for."""
+    found = launched()
+    if found is None:
+        return Launch("crossbias", processes, 1, 0)
+    if processes not in (1, found.processes):
+        raise CrossbiasError(
+            f"processes is {processes}, but {found.launcher} started {found.processes}; leave "
+            f"processes out"
+        )
+    return found
 
 
 def unwrapped(network: _Module) -> _Module:

@@ -28,7 +28,8 @@ def header_of(run: "Run", record: dict[str, Any]) -> list[str]:
     plain = " (plain training)" if method == "erm" else ""
     device, config = record["environment"]["device"], run.config
     augment = run.data.augment if config.augment is None else config.augment
-    processes = f", {config.processes} processes" if config.processes > 1 else ""
+    world = run.devices.world
+    processes = f", {world} processes" if world > 1 else ""
     subjects = {
         "data": f"{run.data.name}: {sizes_of(run.data, run.validation)}; {shape_of(run.data)}",
         "groups" if run.data.has_bias_labels else "classes": groups_of(run.data),
