@@ -1,6 +1,6 @@
 """A campaign against run folders: kills, power cuts, full disks, damages and races, counted.
 
-python -m benchmarks.fire [--minutes N] [--tries N] [--only KIND] [--seed N] [--jobs N]
+python -m benchmarks.fire [--share S] [--only KIND] [--seed N] [--jobs N]
 
 Every try ends in one of two ways. It *held* if the result has the same bits as that of an
 undisturbed run, or if crossbias refused in one line. It *failed* if a result is wrong, a file is

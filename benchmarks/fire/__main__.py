@@ -94,7 +94,7 @@ def campaign(
         except Skipped as reason:
             found[kind]["skipped"] = str(reason)
             del running[kind]
-        found[kind]["processor_seconds"] += _processor_time() - begin
+        found[kind]["processor_seconds"] += round(_processor_time() - begin, 2)
         if found[kind]["tried"] >= goals[kind]:
             running.pop(kind, None)
     return found

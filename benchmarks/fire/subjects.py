@@ -210,7 +210,7 @@ def _differences(whole: Path, path: Path, deleted: str) -> Iterator[str]:
         yield str(error)
         return
     process, logs = set(_OF_THE_PROCESS), [logged(run) for run in (whole, path)]
-    if "damaged log" in symptoms:  # lines may be missing, which health.json says
+    if any(name.endswith("damaged log") for name in symptoms):  # which says that lines are missing
         process |= {"health.json"}
         logs[0] = [record for record in logs[0] if record in logs[1]]
     names = [

@@ -186,3 +186,11 @@ def test_archives_that_unpack_to_far_more_are_refused(tmp_path, monkeypatch):
     path = archive(tmp_path / "a.npz", shape="(2000000,)", content=bytes(8_000_000))
     with pytest.raises(CrossbiasError, match="would unpack to 8,000,1"):
         load_arrays(path, dict)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+def test_numbers_that_are_not_finite_are_no_json(tmp_path, number):
+    path = tmp_path / "config.json"
+    path.write_text(f'{{"a": [0.5, {number}]}}')
+    with pytest.raises(CrossbiasError, match=rf"does not hold JSON \({number} is no number\)"):
+        read_json(path)

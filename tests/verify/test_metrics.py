@@ -296,3 +296,12 @@ def test_counts_that_do_not_fit_the_names_are_refused() -> None:
     counts = torch.zeros(3, 4, 3, dtype=torch.int64)  # lacks the column of unknown biases
     with pytest.raises(ValueError, match="do not fit 3 classes and 4 bias values"):
         Metrics.from_counts(counts, alignment=ALIGNED, classes=CLASSES, biases=BIASES)
+
+
+@pytest.mark.parametrize("name", ["clusters", "effective_samples"])
+@pytest.mark.parametrize("size", [{}, [], "7", True, 0, -1])
+def test_sizes_of_a_split_are_positive_numbers(name: str, size: object) -> None:
+    value = through_text(metrics_of(*random_split(2, absent=False)))
+    assert Metrics.from_json(value | {name: 7}) is not None
+    with pytest.raises(CrossbiasError, match="these are not metrics of a split"):
+        Metrics.from_json(value | {name: size})

@@ -82,9 +82,10 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file."""
+    """The value in a JSON file, whose numbers are finite."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text, parse_float=_finite, parse_constant=_finite)
     except FileNotFoundError:
         raise CrossbiasError(f"{path} does not exist") from None
     except OSError as error:
@@ -93,6 +94,14 @@ def read_json(path: Path) -> Any:
         raise CrossbiasError(
             f"{path} is damaged, it does not hold JSON ({error}); write it again or delete it"
         ) from error
+
+
+def _finite(text: str) -> float:
+    """A number of a file; NaN and Infinity are not JSON, but Python reads them, and 1e999 too."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number")
+    return number
 
 
 def checksum(value: dict[str, Any]) -> int:

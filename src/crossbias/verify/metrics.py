@@ -351,10 +351,18 @@ def _parts(value: Mapping[str, Any]) -> dict[str, Any]:
         "aligned_groups": tuple(map(tuple, value["aligned_groups"])),
         "class_averaged": Estimate.from_json(value["class_averaged"]),
         "bias_calibration": tuple(map(Estimate.from_json, value["bias_calibration"])),
-        **{name: value[name] for name in ("clusters", "effective_samples")},
+        **{name: _size(value, name) for name in ("clusters", "effective_samples")},
         "detection": Detection.from_json(value["detection"]) if "detection" in value else None,
         "attributes": {n: Metrics.from_json(part) for n, part in value["attributes"].items()},
     }
+
+
+def _size(value: Mapping[str, Any], name: str) -> Any:
+    """A positive number of a split; None where it has none."""
+    size = value[name]
+    if size is not None and (isinstance(size, bool) or not size > 0):
+        raise ValueError(f"its {name} cannot be {size!r}")
+    return size
 
 
 def _groups_of(value: Mapping[str, Any]) -> tuple[Group, ...]:
