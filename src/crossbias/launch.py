@@ -49,4 +49,4 @@ def launched(environment: Mapping[str, str] = os.environ) -> Launch | None:
 def rank() -> int:
     """The number of this process among those that share a training, as launchers set it."""
     found = launched()
-    return found.rank if found else int(os.environ.get("LOCAL_RANK", "0"))
+    return found.rank if found else int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")))

@@ -116,7 +116,7 @@ def test_own_images_are_decoded_anew_and_named_with_file_and_row(birds):
         status = (birds / f"{number}.png").stat()
         (birds / f"{number}.png").write_bytes(b"x" * status.st_size)
         os.utime(birds / f"{number}.png", ns=(status.st_atime_ns, status.st_mtime_ns))
-    formats = " (" + ", ".join(name for name in FORMATS if name in Image.OPEN) + ")"
+    formats = " (" + ", ".join(name for name in FORMATS if name in Image.OPEN) + ", DICOM)"
     assert check_birds(birds, size="8").errors == [
         f"train: labels.csv line 5: 3.png is not an image{formats}",
         f"test: labels.csv line 19: 17.png is not an image{formats}",

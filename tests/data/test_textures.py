@@ -95,6 +95,6 @@ def test_fewer_images_than_clusters_are_refused():
 
 def test_without_scikit_learn_the_message_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    message = r"texture needs scikit-learn: pip install 'crossbias\[textures\]'"
+    message = r"texture needs scikit-learn: pip install 'crossbias\[sklearn\]'"
     with pytest.raises(CrossbiasError, match=message):
         texture_clusters(torch.zeros(9, 4))

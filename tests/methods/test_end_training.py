@@ -76,7 +76,7 @@ def test_training_equals_the_released_loop(data, monkeypatch):
 
     optimizer = torch.optim.Adam(plain.parameters(), lr=1e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, DECAY_EPOCHS, 0.1)
-    for number, (rows, found) in enumerate(taken, 1):
+    for number, (rows, found) in enumerate(taken[1:], 1):  # the first is that of the rehearsal
         logits, features = plain((data.inputs[rows].float() / 255 - 0.5) / 0.5)
         across, along = terms(features, data.targets[rows], data.biases[rows])
         loss = F.cross_entropy(logits, data.targets[rows]) + ALPHA * across + BETA * along
@@ -86,4 +86,4 @@ def test_training_equals_the_released_loop(data, monkeypatch):
         optimizer.step()
         if number % (len(data) // BATCH) == 0:
             schedule.step()
-    assert len(taken) == EPOCHS * len(data) // BATCH
+    assert len(taken[1:]) == EPOCHS * len(data) // BATCH

@@ -22,8 +22,8 @@ OTHER_VALUES = {
     "members": 1,
     "ensemble_length": 30,
     "q": 0.1,
-    "confidence": 0.8,
-    "class_balanced": False,
+    "confidence": 0.3,
+    "class_balanced": True,
     "reference_start": 0.5,
     "guidance_start": 0.5,
     "alpha_loss": 0.9,
@@ -44,6 +44,7 @@ TOGETHER = {
     "members": {"ensemble_length": 10, "confidence": 0.3},
     "q": {"ensemble_length": 10, "confidence": 0.3},
     "confidence": {"ensemble_length": 10},
+    "class_balanced": {"ensemble_length": 10, "confidence": 0.3},
     "reference_start": {"guidance_start": 0.5},
 }
 

@@ -7,6 +7,7 @@ logged run is stopped in its second epoch and resumed; the test split is judged 
 import glob
 import json
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,10 @@ def train(folder: Path) -> list[str]:
             fitted(folder / "logged", notes, log=["tensorboard", "wandb", "mlflow"])
         except Interrupted as error:
             notes.texts.append(str(error))
-    fitted(folder / "logged", notes, resume=True).evaluate(test)
+    time.sleep(1.1)  # W&B names the folder of an offline run by the second
+    resumed = fitted(folder / "logged", notes, resume=True)
+    time.sleep(1.1)
+    resumed.evaluate(test)
     return notes.texts
 
 

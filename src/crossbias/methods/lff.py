@@ -41,7 +41,7 @@ class LfF(Method):
         ensemble: Train f_b on the samples of which an ensemble is certain (BiasEnsemble).
         members: Networks in the ensemble; 5 in BiasEnsemble.
         ensemble_length: Length of each member's training; 1000 of 50000 steps in BiasEnsemble. A
-            fraction means at least 200 steps, but not more than the training has.
+            fraction means at least 50 steps, but not more than the training has.
         confidence: Probability above which a member is certain; .99 in BiasEnsemble.
     """
 

@@ -43,7 +43,7 @@ def rehearse(method: Method, run: Run) -> None:
     rehearsal = Rehearsal(run)
     with global_randomness_kept(run.device):
         try:
-            _made_again(method).fit(rehearsal)
+            _copied(method).fit(rehearsal)
         except _EndOfRehearsal:
             return
         except (_FailedStep, torch.OutOfMemoryError):
@@ -55,13 +55,13 @@ def rehearse(method: Method, run: Run) -> None:
                 raise
 
 
-def _made_again(method: Method) -> Method:
-    """The method as its constructor makes it: one that was trained before holds its networks."""
-    values = {
-        name: _made_again(value) if isinstance(value, Method) else value
-        for name, value in method.hyperparameters().items()
-    }
-    return type(method)(**values)
+def _copied(method: Method) -> Method:
+    """The method with whatever else it holds; what a rehearsal builds is the copy's own."""
+    copied = copy.copy(method)
+    for name, value in method.hyperparameters().items():
+        if isinstance(value, Method):
+            setattr(copied, name, _copied(value))
+    return copied
 
 
 class _FailedStep(CrossbiasError):

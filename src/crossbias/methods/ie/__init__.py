@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import torch
 
 from crossbias.errors import CrossbiasError
-from crossbias.methods.bias_ensemble import ensemble_division, in_steps, in_words
+from crossbias.methods.bias_ensemble import (
+    LEAST_STEPS,
+    ensemble_division,
+    in_steps,
+    in_words,
+)
 from crossbias.methods.ie.bias_negatives import SCORE_CURVES, Partners
 from crossbias.methods.ie.guidance_maps import GUIDANCE_STAGES, save_guidance_maps
 from crossbias.methods.ie.guided_training import GuidedTraining
@@ -17,6 +22,8 @@ from crossbias.train.method import Method
 
 if TYPE_CHECKING:
     from crossbias.train.run import Run
+
+_STEPS_FOR_TWO = 200  # of a member, at least: the larger of two classes is learned first
 
 
 @dataclass(kw_only=True)
@@ -38,13 +45,16 @@ class IE(Method):
     Args:
         members: Networks in the ensemble; 5 in BiasEnsemble.
         ensemble_length: Length of each member's training; 1000 of 50000 steps in BiasEnsemble. A
-            fraction means at least 200 steps, but not more than the training has.
+            fraction means at least 50 steps, with two classes 200, but not more than the training
+            has.
         q: Exponent of the ensemble's generalized cross-entropy; .7 in BiasEnsemble.
         confidence: Probability above which a member is certain; .99 in BiasEnsemble. If it is not
-            given, .99 too; but where the ensemble is certain of less than a tenth of a class, the
-            samples it answers rightly count, and an ensemble that has learned nothing is ignored.
+            given, .99 too; but with two classes, where the ensemble is certain of less than a tenth
+            of a class, the samples it answers rightly count, and an ensemble that has learned
+            nothing is ignored.
         class_balanced: Show the members of the ensemble every class equally often. BiasEnsemble
-            does not; the members then take a small class for a hard one.
+            does not; the members then take a small class for a hard one. If it is not given, true
+            with two classes only.
         reference_start: T1, after which a sample's loss becomes its reference; 1000 of 50000.
         guidance_start: T2, when guidance starts; 10000 of 50000. Without guidance the method is
             LfF with BiasEnsemble.
@@ -84,7 +94,7 @@ class IE(Method):
     ensemble_length: Positive = 0.02
     q: PositiveFraction = 0.7
     confidence: Fraction | None = None
-    class_balanced: bool = True
+    class_balanced: bool | None = None
     reference_start: NonNegative = 0.02
     guidance_start: NonNegative = 0.2
     alpha_loss: PositiveFraction = 0.3
@@ -104,13 +114,16 @@ class IE(Method):
     def fit(self, run: "Run") -> Network:
         """Ensemble, division of the data, training with guidance, maps of some pairs."""
         self._check(run)
+        two = run.data.num_classes == 2
         division = ensemble_division(
             run,
             members=self.members,
             length=self.ensemble_length,
             q=self.q,
             confidence=self.confidence,
-            class_balanced=self.class_balanced,
+            class_balanced=two if self.class_balanced is None else self.class_balanced,
+            least_steps=_STEPS_FOR_TWO if two else LEAST_STEPS,
+            by_answers=two,
         )
         run.progress.note(in_words(division, run.data))
         training = GuidedTraining(options=self, division=division)
