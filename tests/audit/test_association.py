@@ -1,5 +1,7 @@
 """Association of two columns, against scipy and scikit-learn, and by its properties."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -179,3 +181,15 @@ def test_no_column_of_a_large_data_set_is_shuffled(monkeypatch):
     targets = torch.arange(60) % 2
     found = strength_of(targets, targets, shape=(2, 2), permutations=99, seed=0)
     assert found.p == 0.01
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_tables_are_held_in_parts_without_changing_a_number(monkeypatch, clustered):
+    draw = torch.Generator().manual_seed(0)
+    targets, values = (torch.randint(4, (60,), generator=draw) for _ in range(2))
+    options = {"shape": (4, 4), "permutations": 29, "seed": 1}
+    if clustered:
+        options["cluster"] = torch.arange(60) // 3
+    whole = strength_of(targets, values, **options)
+    monkeypatch.setattr(sys.modules[strength_of.__module__], "_MOST_NUMBERS", 7 * 16)
+    assert strength_of(targets, values, **options) == whole

@@ -1,7 +1,8 @@
 """How strongly two columns of labels are associated: Cramer's V and mutual information."""
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ MOST_SHUFFLED: Final = 100_000
 
 _PRIOR: Final = 4  # samples, or clusters, of independent columns that are added before resampling
 _CHUNK: Final = 2**22  # shuffled labels at a time
+_MOST_NUMBERS: Final = 2**24  # of tables that are held at once
 
 
 class Strength(NamedTuple):
@@ -139,14 +141,21 @@ def strength_of(
     random, n = np.random.default_rng(seed), len(targets)
     counts = count_table(targets, values, shape)
     rows, columns = (int((counts.sum(axis) > 0).sum()) for axis in (1, 0))
-    tables = _drawn(targets * shape[1] + values, shape, cluster, permutations, random)
+    cell, parts = targets * shape[1] + values, _parts(permutations, counts.size)
+    drawn = [_phi_squared(each) for each in _drawn(cell, shape, cluster, parts, random)]
     if cluster is None and n > max(MOST_SHUFFLED, counts.size):
-        null = _null_tables(counts, permutations, random)
+        tables = (_null_tables(counts, size, random) for size in parts)
     else:
         pairs = _shuffled(targets, values, cluster, permutations, random)
-        null = np.stack([count_table(one, other, shape) for one, other in pairs])
+        tables = (
+            np.stack([count_table(*pair, shape) for pair in itertools.islice(pairs, size)])
+            for size in parts
+        )
+    null = [(_phi_squared(each), mutual_information(each)) for each in tables]
     most, freedom = min(rows, columns) - 1, (rows - 1) * (columns - 1)
-    observed, by_chance, resampled = (_phi_squared(each) / most for each in (counts, null, tables))
+    observed, resampled = _phi_squared(counts) / most, np.concatenate(drawn) / most
+    by_chance, shared = (np.concatenate(each) for each in zip(*null, strict=True))
+    by_chance = by_chance / most
     reached = 1 + int((by_chance >= observed - 1e-12).sum())  # the observed order is possible too
     chance = freedom / most / (n - 1) if cluster is None else float(by_chance.mean())
     worth = min(n, 1 + freedom / most / max(chance, 1e-12))  # so many independent samples
@@ -154,7 +163,7 @@ def strength_of(
     # A resampled table exceeds independence twice: by the chance in the sample and by its own.
     draws = adjusted(adjusted(resampled, chance), chance)
     draws = np.sqrt(np.clip(draws - np.median(draws) + squared, 0, 1))
-    information = adjusted(mutual_information(counts), float(mutual_information(null).mean()))
+    information = adjusted(mutual_information(counts), float(shared.mean()))
     return Strength(
         percentile(math.sqrt(min(1.0, max(0.0, float(squared)))), draws, n),
         max(0.0, float(information)),
@@ -163,14 +172,20 @@ def strength_of(
     )
 
 
+def _parts(tables: int, cells: int) -> list[int]:
+    """How many tables are held at once, one part after the other."""
+    size = max(1, _MOST_NUMBERS // cells)
+    return [min(size, tables - start) for start in range(0, tables, size)]
+
+
 def _drawn(
     cell: Tensor,
     shape: tuple[int, int],
     cluster: Tensor | None,
-    draws: int,
+    parts: Sequence[int],
     random: np.random.Generator,
-) -> Table:
-    """Tables of counts, (draws, *shape), of samples or clusters that are drawn with replacement.
+) -> Iterator[Table]:
+    """Tables of counts, (part, *shape), of samples or clusters that are drawn with replacement.
 
     Some of independent columns are added first. Otherwise a table without an exception would pass
     as certain.
@@ -180,16 +195,21 @@ def _drawn(
     unrelated = (counts.sum(1, keepdims=True) * counts.sum(0) / n**2).ravel()
     if cluster is None:
         shares = (counts.ravel() + _PRIOR * unrelated) / (n + _PRIOR)
-        return random.multinomial(n, shares, size=draws).reshape(-1, *shape).astype(np.float64)
+        for part in parts:
+            tables = random.multinomial(n, shares, size=part)
+            yield tables.reshape(-1, *shape).astype(np.float64)
+        return
     members = torch.unique(cluster, return_inverse=True)[1].numpy()
     clusters = int(members.max()) + 1
     share = np.full(clusters, 1 / clusters)
-    tables = []
-    for added in random.binomial(clusters, _PRIOR / (clusters + _PRIOR), size=draws):
-        weights = random.multinomial(clusters - added, share)[members]
-        real = np.bincount(cell.numpy(), weights=weights, minlength=cells)
-        tables.append(real + n / clusters * random.multinomial(added, unrelated))
-    return np.stack(tables).reshape(-1, *shape).astype(np.float64)
+    all_added = random.binomial(clusters, _PRIOR / (clusters + _PRIOR), size=sum(parts))
+    for added_part in np.split(all_added, np.cumsum(parts)[:-1]):
+        found = []
+        for added in added_part:
+            weights = random.multinomial(clusters - added, share)[members]
+            real = np.bincount(cell.numpy(), weights=weights, minlength=cells)
+            found.append(real + n / clusters * random.multinomial(added, unrelated))
+        yield np.stack(found).reshape(-1, *shape).astype(np.float64)
 
 
 def _null_tables(counts: Table, draws: int, random: np.random.Generator) -> Table:
