@@ -38,7 +38,6 @@ KINDS: dict[str, tuple[Kind, int]] = {
     "kills at random moments": (kills.at_random_moments, 500),
     "kills at every file event": (kills.at_every_event, 500),
     "kills of sequences of runs": (sequences.of_tables, 60),
-    "kills of sweeps": (sequences.of_sweeps, 40),
     "stops on request": (kills.on_request, 60),
     "power cuts": (power.cuts, 60),
     "full disks": (disks.full, 60),
