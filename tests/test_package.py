@@ -48,6 +48,9 @@ def test_every_exported_name_exists_and_is_documented(name):
 def test_names_that_other_peoples_scripts_rely_on():
     for name in ("fit", "load", "create", "as_network", "TrainConfig", "Result", "evaluate"):
         assert name in crossbias.__all__
+    from crossbias.data import load
+
+    assert callable(load)
 
 
 def test_every_module_can_be_imported():

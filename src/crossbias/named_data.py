@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from crossbias.data import BiasedDataset, create_source
+from crossbias.data import load as load_as_named
 from crossbias.data.own.table_source import TableSource
 from crossbias.defaults import Chosen
 
@@ -14,11 +15,9 @@ def load(
     *,
     root: Path | str | None = None,
     seed: int = 0,
-    label_noise: float = 0.0,
-    stylized: Path | str | None = None,
     **options: Any,
 ) -> BiasedDataset:
-    """Load one split of a named data set.
+    """Load one split of a named data set, as ``crossbias.data.load`` does.
 
     Your own images (``folder:PATH``, ``hf:PATH``) are read at the size that ``crossbias train``
     chooses on this machine, unless ``size`` is given.
@@ -29,20 +28,24 @@ def load(
         root: Folder of all data. The default is the folder that the environment variable
             ``CROSSBIAS_DATA`` names.
         seed: Seed of everything random in how the data is made.
-        label_noise: Fraction of the labels of ``train`` that are made wrong; other splits keep
-            their labels.
-        stylized: Folder with a re-textured copy of the training images, which ``crossbias data
-            stylize`` made. ``train`` then has every image and its copy, with the same labels.
-        **options: Options of the data set, such as ``rho``.
+        **options: Options of the data set, such as ``rho``, and further keywords of
+            ``crossbias.data.load``.
 
     >>> data = load("glyphs", "train", size=100, rho=0.9)
     >>> len(data), data.bias, data.inputs.shape
     (100, 'background', torch.Size([100, 3, 28, 28]))
     """
-    source = create_source(name, **options)
-    if isinstance(source, TableSource):
-        from crossbias.train.devices import find_device  # brings Fabric
+    chosen = _chosen_size(name, seed, options)
+    return load_as_named(name, split, root=root, seed=seed, **chosen, **options)
 
-        gpu = find_device("auto").type != "cpu"
-        Chosen.of(source, data=options, network={}, gpu=gpu, seed=seed)
-    return source.load(split, root=root, seed=seed, label_noise=label_noise, stylized=stylized)
+
+def _chosen_size(name: str, seed: int, options: dict[str, Any]) -> dict[str, Any]:
+    """The size of one's own images, if it is not given."""
+    own = {key: value for key, value in options.items() if key not in ("label_noise", "stylized")}
+    source = create_source(name, **own)
+    if "size" in options or not isinstance(source, TableSource):
+        return {}
+    from crossbias.train.devices import find_device  # brings Fabric
+
+    Chosen.of(source, data=own, network={}, gpu=find_device("auto").type != "cpu", seed=seed)
+    return {"size": source.size}

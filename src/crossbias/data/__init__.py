@@ -80,6 +80,7 @@ __all__ = [
     "create_source",
     "find_source",
     "from_torch",
+    "load",
     "make_waterbirds",
     "plant",
     "plant_values",
@@ -118,3 +119,37 @@ def _without_path(name: str) -> tuple[str, dict[str, str]]:
     """Split ``folder:PATH`` into the name and the option ``path``; other names have no path."""
     first, _, path = name.partition(":")
     return (first, {"path": path}) if first in _WITH_PATH else (name, {})
+
+
+def load(
+    name: str,
+    split: str,
+    *,
+    root: Path | str | None = None,
+    seed: int = 0,
+    label_noise: float = 0.0,
+    stylized: Path | str | None = None,
+    **options: Any,
+) -> BiasedDataset:
+    """Load one split of a named data set.
+
+    ``crossbias.load`` does the same, except that it chooses the size of your own images.
+
+    Args:
+        name: A key of ``DATASETS``, ``folder:PATH``, ``hf:PATH``, or a dotted path.
+        split: Name of the split, such as ``train``, ``validation`` or ``test``.
+        root: Folder of all data. The default is the folder that the environment variable
+            ``CROSSBIAS_DATA`` names.
+        seed: Seed of everything random in how the data is made.
+        label_noise: Fraction of the labels of ``train`` that are made wrong; other splits keep
+            their labels.
+        stylized: Folder with a re-textured copy of the training images, which ``crossbias data
+            stylize`` made. ``train`` then has every image and its copy, with the same labels.
+        **options: Options of the data set, such as ``rho``.
+
+    >>> data = load("glyphs", "train", size=100, rho=0.9)
+    >>> len(data), data.bias, data.inputs.shape
+    (100, 'background', torch.Size([100, 3, 28, 28]))
+    """
+    source = create_source(name, **options)
+    return source.load(split, root=root, seed=seed, label_noise=label_noise, stylized=stylized)
