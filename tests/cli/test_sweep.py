@@ -62,10 +62,11 @@ def test_stop_asks_the_process_that_drives_the_sweep(crossbias, tmp_path):
     folder.path.mkdir()
     folder.write_listing({"a": "toy-2d"}, {})
     code, out, err = crossbias("sweep", "--stop", "--out", "s")
-    assert (code, err) == (2, "crossbias: no run of s is running; there is nothing to stop\n")
+    assert (code, err) == (2, "crossbias: no sweep is running in s: there is nothing to stop\n")
     run = folder.runs / "a"
     run.mkdir(parents=True)
-    (run / "writer.json").write_text('{"process": 1, "host": "another"}')
+    for place in (run, folder.path):
+        (place / "writer.json").write_text('{"process": 1, "host": "another"}')
     code, out, err = crossbias("sweep", "--stop", "--out", "s")
     assert (code, out) == (0, "s will stop; its runs save first\n")
     assert folder.stop_request.exists()

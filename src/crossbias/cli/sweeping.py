@@ -16,6 +16,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.formatting import duration, first_few
 from crossbias.progress import shown_progress
 from crossbias.runs.sweeps import SweepFolder, SweepRun
+from crossbias.runs.writer import is_written
 from crossbias.sweep import Job, Plan, run_sweep
 
 Place = StrEnum("Place", ["local", "slurm", "ray"])  # where a sweep runs
@@ -95,8 +96,8 @@ def _look(folder: SweepFolder, *, stop: bool) -> None:
     folder.check_exists()
     runs = folder.status()
     if stop:
-        if not any(run.state == "running" for run in runs):
-            raise CrossbiasError(f"no run of {folder.path} is running; there is nothing to stop")
+        if not is_written(folder.path):
+            raise CrossbiasError(f"no sweep is running in {folder.path}: there is nothing to stop")
         folder.stop_request.touch()
         say(f"{folder.path} will stop; its runs save first")
         return

@@ -1,13 +1,12 @@
 """SweepFolder: many runs in one folder, which data each is about, and how far each is."""
 
-import os
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import read_json, write_json
+from crossbias.runs.writer import is_written
 
 State = Literal["finished", "running", "stopped", "failed", "waiting"]
 """How far a run of a sweep is."""
@@ -128,7 +127,7 @@ class SweepFolder:
         run = self.runs / name
         if (run / "done").exists():
             return "finished"
-        if _is_written(run):
+        if is_written(run):
             return "running"
         if (self.failures / f"{name}.json").exists():
             return "failed"
@@ -222,23 +221,3 @@ def _read_search(path: Path) -> Search:
             f"{path} is damaged; continue the sweep, which writes it again"
         ) from error
     return search
-
-
-def _is_written(run: Path) -> bool:
-    """Whether a process is writing a run folder; nobody knows about those of other hosts."""
-    try:
-        holder = read_json(run / "writer.json")
-    except CrossbiasError:
-        return False
-    process = holder.get("process") if isinstance(holder, dict) else None
-    if not isinstance(process, int) or process <= 0:
-        return False
-    if holder.get("host") != socket.gethostname():
-        return True
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True

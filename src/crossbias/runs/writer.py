@@ -15,7 +15,8 @@ from typing import Any
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import read_json, write_json
 
-LOCK_FILES = ("lock", "writer.json")
+_NAME = "writer.json"
+LOCK_FILES = ("lock", _NAME)
 
 _PATIENCE = 15.0  # seconds that children of a killed process may hold its lock
 
@@ -27,7 +28,7 @@ class Writer:
         from filelock import FileLock
 
         self.folder = folder
-        self.name = folder / "writer.json"
+        self.name = folder / _NAME
         self.token = secrets.token_hex(8)
         self._lock = FileLock(folder / "lock", thread_local=False)
 
@@ -72,12 +73,7 @@ class Writer:
         self._lock.release()
 
     def _holder(self) -> dict[str, Any]:
-        """Process, host and token of the one who took the lock last; empty if not known."""
-        try:
-            found = read_json(self.name)
-        except CrossbiasError:
-            return {}
-        return found if isinstance(found, dict) else {}
+        return _holder_of(self.folder)
 
     def _refusal(self, holder: dict[str, Any]) -> CrossbiasError:
         process, host = holder.get("process"), holder.get("host")
@@ -85,6 +81,21 @@ class Writer:
         return CrossbiasError(
             f"{self.folder} is being written by {who}; wait until it ends, or end it first"
         )
+
+
+def is_written(folder: Path) -> bool:
+    """Whether a process writes a folder; nobody knows about those of other hosts."""
+    holder = _holder_of(folder)
+    return bool(holder) and _is_alive(holder)
+
+
+def _holder_of(folder: Path) -> dict[str, Any]:
+    """Process, host and token of the one who took the lock last; empty if not known."""
+    try:
+        found = read_json(folder / _NAME)
+    except CrossbiasError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _is_alive(holder: dict[str, Any]) -> bool:

@@ -76,6 +76,9 @@ def run_sweep(
                 known = search.chosen()
             _list(folder, plan, known)
             drive(JobList(_unfinished(folder, known, retry)), folder, executor, progress)
+        except BaseException:
+            executor.stop()  # runs that still train save first
+            raise
         finally:
             executor.close()
     finally:
