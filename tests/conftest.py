@@ -8,6 +8,7 @@ import functools
 import gc
 import importlib.metadata
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -118,3 +119,21 @@ def without_waiting() -> Callable[[], AbstractContextManager[None]]:
             torch.cuda.set_sync_debug_mode("default")
 
     return context
+
+
+@pytest.fixture
+def crossbias(monkeypatch, capsys, tmp_path) -> Callable[..., tuple[int, str, str]]:
+    """Type a command in an empty folder; get exit code, output and errors."""
+    from crossbias.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CROSSBIAS_CACHE", str(tmp_path / "cache"))
+
+    def typed(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["crossbias", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        return int(left.value.code or 0), out, err
+
+    return typed

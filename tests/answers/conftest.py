@@ -1,16 +1,11 @@
 """Answers of a scikit-learn model to real data, with attributes that are derived from it."""
 
-import sys
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
-
-from crossbias.cli import main
 
 
 @pytest.fixture(scope="session")
@@ -41,19 +36,3 @@ def tumors() -> pd.DataFrame:
     )
     found["answer"] = np.where(found["p"] >= 0.5, "malignant", "benign")
     return found
-
-
-@pytest.fixture
-def crossbias(monkeypatch, capsys, tmp_path) -> Callable[..., tuple[int, str, str]]:
-    """Type a command in an empty folder; get exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CROSSBIAS_CACHE", str(tmp_path / "cache"))
-
-    def typed(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["crossbias", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        return int(left.value.code or 0), out, err
-
-    return typed
