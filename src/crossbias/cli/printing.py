@@ -109,7 +109,7 @@ def _print_recalls(rows: Mapping[str, Metrics]) -> None:
     table = make_table("split", "bias", *names, "balanced accuracy", title=title)
     for name, metrics in rows.items():
         for rates in rates_by_source(
-            metrics.cells, positive=first.classes[0], effect=metrics.design_effect
+            metrics.cells, positive=first.classes[0], effects=metrics.cell_effects
         ):
             table.add_row(escape(name), escape(rates.source), *map(_cell, rates[1:]))
     if table.row_count:

@@ -20,7 +20,7 @@ METRICS: Final[dict[str, Callable[[Metrics], Estimate | None]]] = {
     "worst_group": lambda metrics: metrics.worst_group and metrics.worst_group.accuracy,
     "class_averaged": lambda metrics: metrics.class_averaged,
     "biased": lambda metrics: (
-        metrics.aligned and protocols.biased(metrics.cells, effect=metrics.design_effect)
+        metrics.aligned and protocols.biased(metrics.cells, effects=metrics.cell_effects)
     ),
     "calibration": lambda metrics: metrics.calibration,
     "demographic_parity": lambda metrics: metrics.demographic_parity,

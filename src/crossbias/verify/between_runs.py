@@ -260,8 +260,9 @@ def _variance_over_samples(
     effect, independent = 1.0, sizes
     if cluster is not None:
         effect = inflation(each * (differences - (sums / sizes)[cell]), cell, cluster)
-        pairs = torch.unique(cluster * len(sizes) + cell) % len(sizes)
-        independent = torch.bincount(pairs, minlength=len(sizes)).double()
+        pairs, each_pair = torch.unique(cluster * len(sizes) + cell, return_counts=True)
+        squared = torch.bincount(pairs % len(sizes), weights=each_pair.double() ** 2)
+        independent = sizes**2 / squared  # clusters of the same size that say as much
     freedom = float(parts.sum() ** 2 / (parts**2 / (independent - 1 + _PRIOR)).sum())
     return _Part(effect * float(parts.sum()), freedom)
 

@@ -14,10 +14,10 @@ from crossbias.types import UNKNOWN
 from crossbias.verify import accuracies
 from crossbias.verify.calibration import calibration_by_bias, calibration_error
 from crossbias.verify.cells import Cells, Group, aligned_names, count, small_group_warning
-from crossbias.verify.clusters import design_effect, with_clusters
+from crossbias.verify.clusters import design_effect, design_effects, with_clusters
 from crossbias.verify.detection import Detection, Positive, detect
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
-from crossbias.verify.intervals import NO_SAMPLES, Estimate
+from crossbias.verify.intervals import NO_SAMPLES, Estimate, wilson_size
 from crossbias.verify.missing import missing_warning
 
 MOST_RATES: Final = 200_000
@@ -136,15 +136,26 @@ class Metrics:
         few = len(values) <= MOST_VALUES and len(classes) ** 2 * len(values) <= MOST_RATES
         if cells.labeled and few:
             counts = count(targets, biases, answers, **sizes, weight=weight)
-            found["demographic_parity"] = demographic_parity_gap(counts, effect=effect)
-            found["equalized_odds"] = equalized_odds_gap(counts, effect=effect)
+            by_value = by_group = None
+            if not alike:
+                parts = len(classes) * len(values)
+                group = torch.where(biases == UNKNOWN, UNKNOWN, targets * len(values) + biases)
+                by_value = design_effects(answers, biases, len(values), cluster, weight)
+                by_group = design_effects(answers, group, parts, cluster, weight)
+                by_group = by_group.view(len(classes), len(values))
+            found["demographic_parity"] = demographic_parity_gap(counts, effects=by_value)
+            found["equalized_odds"] = equalized_odds_gap(counts, effects=by_group)
         if probabilities is not None:
             found["calibration"] = calibration_error(
                 probabilities, targets, effect=effect, weight=weight
             )
             if cells.labeled and len(values) <= MOST_VALUES:
+                of_values = None
+                if not alike:
+                    right = (answers == targets).long()
+                    of_values = design_effects(right, biases, len(values), cluster, weight)
                 found["bias_calibration"] = calibration_by_bias(
-                    probabilities, targets, biases, len(values), effect=effect, weight=weight
+                    probabilities, targets, biases, len(values), effects=of_values, weight=weight
                 )
         if positive is not None:
             found["detection"] = detect(
@@ -233,6 +244,19 @@ class Metrics:
             target=table[:, 0], bias=table[:, 1], correct=table[:, 2], total=table[:, 3],
             aligned=table[:, 4] > 0, classes=self.classes, biases=self.biases,
         )  # fmt: skip
+
+    @property
+    def cell_effects(self) -> Tensor:
+        """How many samples of each of ``cells`` say as much as an independent one; float."""
+        known, cells = {(group.target, group.bias): group.accuracy for group in self.groups}, self.cells
+        effects = torch.ones(len(cells.total), dtype=torch.float64)
+        for place, (target, bias) in enumerate(
+            zip(cells.target.tolist(), cells.bias.tolist(), strict=True)
+        ):
+            if bias != UNKNOWN:
+                share = known[self.classes[target], self.biases[bias]]
+                effects[place] = share.n / max(wilson_size(share), 1e-9)
+        return effects.clamp(min=1.0)
 
     @property
     def warning(self) -> str | None:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.verify.clusters import inflation, typical_size
 from crossbias.verify.intervals import NO_SAMPLES, Estimate, lowest_of, wilson_limits
 
 _Z = 1.959963984540054  # the normal quantile of a 95% interval
@@ -154,7 +155,8 @@ def brier_score(
 ) -> Estimate:
     """The mean squared difference of the probability and what happened: 0 is best, .25 a coin.
 
-    The interval is Student's t over samples, cut at 0 and 1.
+    The interval is Student's t over samples on the scale of the logit: most errors are small and a
+    few are large, so the mean of few samples is often too low.
 
     Args:
         probabilities: ``(n,)`` of the positive class.
@@ -171,10 +173,13 @@ def brier_score(
     weights = weights / weights.sum()
     value, size = float(weights @ errors), 1 / float(weights.square().sum())
     influence = weights * (errors - value)
-    variance = _unbiased(size) * float(influence.square().sum())
-    quantile = float(stdtrit(max(size - 1, 1), 0.975))
-    half = quantile * math.sqrt(cluster_effect(influence, cluster) * variance)
-    return Estimate(value, max(0.0, value - half), min(1.0, value + half), len(errors))
+    effect = cluster_effect(influence, cluster)
+    if not 0 < value < 1:
+        return Estimate(value, *wilson_limits(value, size / effect), len(errors))
+    variance = effect * _unbiased(size) * float(influence.square().sum())
+    half = float(stdtrit(max(size - 1, 1), 0.975)) * math.sqrt(variance) / (value * (1 - value))
+    center = math.log(value / (1 - value))
+    return Estimate(value, _sigmoid(center - half), _sigmoid(center + half), len(errors))
 
 
 def calibration_slope(
@@ -225,9 +230,8 @@ def calibration_slope(
 def cluster_effect(influence: Tensor, cluster: Tensor | None) -> float:
     """How many times the variance of an estimate grows because samples come in clusters.
 
-    The variance of sums over clusters, divided by that of single samples; at least 1 and at most
-    twice the mean size of a cluster. Few clusters make it larger by the square of Student's t
-    quantile over the normal one.
+    It is ``inflation``, and larger for few clusters by the square of Student's t quantile over the
+    normal one.
 
     Args:
         influence: ``(n,)`` how much each sample moves the estimate, with the sum 0.
@@ -237,15 +241,10 @@ def cluster_effect(influence: Tensor, cluster: Tensor | None) -> float:
 
     if cluster is None:
         return 1.0
-    members = torch.unique(cluster, return_inverse=True)[1]
-    clusters = int(members.max()) + 1
-    largest = len(members) / clusters  # all samples of a cluster say the same
-    effect, single = largest, float(influence.square().sum())
-    if single and clusters > 1:
-        sums = torch.zeros(clusters, dtype=torch.float64).index_add(0, members, influence)
-        variance = clusters / (clusters - 1) * float(sums.square().sum())
-        effect = min(max(variance / single, 1.0), 2 * largest)
-    return effect * (float(stdtrit(max(clusters - 1, 1), 0.975)) / _Z) ** 2
+    size = typical_size(torch.unique(cluster, return_counts=True)[1])
+    quantile = float(stdtrit(max(len(cluster) / size - 1, 1), 0.975))
+    together = inflation(influence, torch.zeros_like(cluster), cluster)
+    return together * (quantile / _Z) ** 2
 
 
 def _separated(stated: Tensor, positive: Tensor) -> bool:
