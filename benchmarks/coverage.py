@@ -384,7 +384,7 @@ def _lowest_over_seeds(parts: list[tuple[int, int, float]], runs: int) -> Trial:
         for shift in draw.normal(0, 0.015, runs):
             rates = np.clip(np.array(truths) + shift, 0, 1)
             found.append(lowest_of(draw.binomial(sizes, rates).tolist(), sizes))
-        number = over_runs(found, lowest=True)
+        number = over_runs(found, noisy=True)
         assert number is not None
         return Estimate(number.value, number.low, number.high, runs), min(truths)
 

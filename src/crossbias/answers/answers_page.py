@@ -49,6 +49,7 @@ def render_page(found: Verification, gates: Sequence[GateResult]) -> str:
         main=[grid for part in (USUAL, FURTHER) if (grid := main_grid(found, part))],
         scanned=scan_lines(found),
         summary=summary_of(found, gates),
+        tested=any(gain.test for gain in found.gains),
         title=f"Verification of {', '.join(found.models)}",
     )
 

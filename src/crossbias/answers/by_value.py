@@ -127,9 +127,8 @@ def _deviations(numbers: Sequence[Estimate], name: str) -> Draws:
         errors = np.array([(number.high - number.low) / (2 * _Z) for number in numbers])
         drawn: Draws = generator.normal(size=(REPLICATES, len(numbers))) * errors
         return drawn
-    sizes, rates = (
-        np.array(column) for column in zip(*((wilson_size(e), e.value) for e in numbers), strict=True)
-    )
+    rates = np.array([number.value for number in numbers])
+    sizes = np.array([wilson_size(number) for number in numbers])
     counts = np.stack([sizes * rates, sizes * (1 - rates)], 1)
     shares: Draws = deviations(counts, generator)[:, :, 0]
     return shares

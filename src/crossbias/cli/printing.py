@@ -71,6 +71,9 @@ def print_metrics(what: str, rows: Mapping[str, Metrics], *, selection: str = "l
             accuracies = (each.overall, each.aligned, each.conflicting, each.unbiased)
             table.add_row(escape(label), *map(_cell, accuracies), _worst_cell(each))
     print_table(table)
+    every = (each for metrics in rows.values() for each in (metrics, *metrics.attributes.values()))
+    if note := next(filter(None, (each.worst_note for each in every)), None):
+        say(f"{note}.")
     for name, metrics in rows.items():
         for text in filter(None, (metrics.cluster_note, metrics.warning)):
             say(f"{name}: {text}")

@@ -13,6 +13,7 @@ from crossbias.runs.gains import (
     positive_gains_over,
     positive_tests_against,
     tests_against,
+    variances_over_seeds,
 )
 from crossbias.runs.read import FinishedRun, read_run
 from crossbias.runs.rows import OF_POSITIVE, Row, checked_metrics, rows_of
@@ -147,9 +148,10 @@ def compare(
     strata = {name: stratified(name, cells, place) for name in names if name in WEIGHTS}
     confidence = simultaneous(0.95, len(others))
     found = [name for name in names if name in OF_POSITIVE]
+    over_methods = variances_over_seeds(rows, [*strata, *found])
     gains = {
-        row.label: gains_over(baseline, row, strata, confidence)
-        | positive_gains_over(baseline, row, found, confidence)
+        row.label: gains_over(baseline, row, strata, confidence, over_methods)
+        | positive_gains_over(baseline, row, found, confidence, over_methods)
         for row in others
     }
     tests = {

@@ -220,6 +220,16 @@ class Metrics:
         return "only group" if present == 1 else f"worst of {present} groups"
 
     @property
+    def worst_note(self) -> str | None:
+        """What the interval of the worst group is about; None for fewer than two groups."""
+        if len(self.groups) < 2:
+            return None
+        return (
+            "The interval of the worst group is about the lowest true accuracy of any group, "
+            "whichever it is"
+        )
+
+    @property
     def cells(self) -> Cells:
         """The samples and right answers behind the accuracies.
 
@@ -248,7 +258,8 @@ class Metrics:
     @property
     def cell_effects(self) -> Tensor:
         """How many samples of each of ``cells`` say as much as an independent one; float."""
-        known, cells = {(group.target, group.bias): group.accuracy for group in self.groups}, self.cells
+        known = {(group.target, group.bias): group.accuracy for group in self.groups}
+        cells = self.cells
         effects = torch.ones(len(cells.total), dtype=torch.float64)
         for place, (target, bias) in enumerate(
             zip(cells.target.tolist(), cells.bias.tolist(), strict=True)

@@ -70,17 +70,22 @@ def auc(
     above, below = placed[positive], placed[~positive]
     value = float(of_high @ above / of_high.sum())
     sizes = [float(each.sum() ** 2 / each.square().sum()) for each in (of_high, of_low)]  # Kish's
-    pairs = sizes[0] * sizes[1]
+    # Where no mistake tells how alike the samples of a cluster are, it counts as one.
+    worth = [
+        size / (1.0 if cluster is None else typical_size(_counts(cluster[rows])))
+        for rows, size in zip((positive, ~positive), sizes, strict=True)
+    ]
+    pairs = worth[0] * worth[1]
     smooth = (value * pairs + 0.5) / (pairs + 1)
     floor = smooth * (1 - smooth)  # of one pair: an order without a mistake is not certain
     influence = torch.empty(len(scores), dtype=torch.float64)
     influence[positive] = of_high * (above - value) / of_high.sum()
     influence[~positive] = of_low * (below - value) / of_low.sum()
     variance = sum(
-        _unbiased(size) * float(influence[rows].square().sum()) + floor / size**2
+        _unbiased(size) * float(influence[rows].square().sum())
         for rows, size in zip((positive, ~positive), sizes, strict=True)
     )
-    variance *= cluster_effect(influence, cluster)
+    variance = cluster_effect(influence, cluster) * variance + sum(floor / n**2 for n in worth)
     half = _Z * math.sqrt(variance) / (smooth * (1 - smooth))
     center = math.log(smooth / (1 - smooth))
     low_, high_ = (_sigmoid(limit) for limit in (center - half, center + half))
@@ -241,10 +246,16 @@ def cluster_effect(influence: Tensor, cluster: Tensor | None) -> float:
 
     if cluster is None:
         return 1.0
-    size = typical_size(torch.unique(cluster, return_counts=True)[1])
+    size = typical_size(_counts(cluster))
     quantile = float(stdtrit(max(len(cluster) / size - 1, 1), 0.975))
     together = inflation(influence, torch.zeros_like(cluster), cluster)
     return together * (quantile / _Z) ** 2
+
+
+def _counts(cluster: Tensor) -> Tensor:
+    """The number of samples in each cluster."""
+    sizes: Tensor = torch.unique(cluster, return_counts=True)[1]
+    return sizes
 
 
 def _separated(stated: Tensor, positive: Tensor) -> bool:

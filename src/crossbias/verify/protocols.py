@@ -170,13 +170,12 @@ def rates_by_source(
     found = []
     for column, source in enumerate(cells.biases):
         of_class = [shares.get((row, column), (0, 0, 1.0)) for row in (place, 1 - place)]
-        rates = [wilson(right, all_, effect=effect) for right, all_, effect in of_class]
+        first, second = (wilson(right, n, effect=effect) for right, n, effect in of_class)
         balanced = NO_SAMPLES
-        if all(rate.n for rate in rates):
-            parts = [(right / effect, all_ / effect) for right, all_, effect in of_class]
-            total = sum(rate.n for rate in rates)
-            balanced = mean_of_groups(*zip(*parts, strict=True))._replace(n=total)
-        found.append(Rates(source, *rates, balanced))
+        if first.n and second.n:
+            parts = [(right / effect, n / effect) for right, n, effect in of_class]
+            balanced = mean_of_groups(*zip(*parts, strict=True))._replace(n=first.n + second.n)
+        found.append(Rates(source, first, second, balanced))
     return tuple(found)
 
 
