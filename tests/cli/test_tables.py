@@ -103,4 +103,6 @@ def test_clusters_are_named_and_widen_rates_too() -> None:
     # Five clusters of a group agree, so they count as five samples, and less by Student's t.
     worth = 5 * (1.96 / 2.7764) ** 2
     limit = 100 * 1.96**2 / (worth + 1.96**2)
-    assert rates[0].startswith(f"test there 0.0 [0.0, {limit:.1f}] 100.0 [{100 - limit:.1f}, 100.0]")
+    assert rates[0].startswith(
+        f"test there 0.0 [0.0, {limit:.1f}] 100.0 [{100 - limit:.1f}, 100.0]"
+    )

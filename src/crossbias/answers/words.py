@@ -7,7 +7,7 @@ from crossbias.answers.model_findings import ModelFindings
 from crossbias.answers.samples import BETWEEN
 from crossbias.answers.verification import Verification
 from crossbias.formatting import count, percent, percent_range
-from crossbias.verify import about_detection
+from crossbias.verify import Estimate, about_detection
 
 
 def summary_of(found: Verification, gates: Sequence[GateResult]) -> list[str]:
@@ -40,6 +40,29 @@ def about_models(found: Verification) -> list[str]:
     return [*lines, *found.notes]
 
 
+def _within_classes(model: ModelFindings, name: str, gap: Estimate) -> str:
+    """Whether the classes of an attribute's values may explain a clear gap; else empty."""
+    metrics = next(each.metrics for each in model.attributes.values() if each.name == name)
+    odds = metrics.equalized_odds
+    if gap.low <= 0 or odds is None or not odds.n or odds.low > 0:
+        return ""
+    limits = f"{100 * odds.low:.1f} to {100 * odds.high:.1f}"
+    return (
+        f" The values may differ in their classes: within a class, no difference is clear "
+        f"(equalized odds, {100 * odds.value:.1f} points, 95% interval {limits})."
+    )
+
+
+def class_mix_lines(found: Verification) -> list[str]:
+    """Where classes explain why aligned and conflicting samples differ, for each model."""
+    return [
+        f"{model.name}, by {each.name}: {each.metrics.class_mix_note}."
+        for model in found.models.values()
+        for each in model.attributes.values()
+        if each.metrics.class_mix_note
+    ]
+
+
 def _of_model(model: ModelFindings) -> str:
     overall = model.numbers["accuracy"]
     said = (
@@ -62,7 +85,7 @@ def _of_model(model: ModelFindings) -> str:
         )
         said += (
             f" Between values of {name}{among}, the accuracy differs by {100 * gap.value:.1f} "
-            f"points ({limits}){chance}."
+            f"points ({limits}){chance}.{_within_classes(model, name, gap)}"
         )
     if model.scan.flagged:
         first = model.scan.flagged[0]

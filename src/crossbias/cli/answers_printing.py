@@ -18,7 +18,7 @@ from crossbias.answers.grids_of_answers import (
     value_grid,
 )
 from crossbias.answers.verification import Verification
-from crossbias.answers.words import about_models
+from crossbias.answers.words import about_models, class_mix_lines
 from crossbias.cli.printing import make_table, print_table, say
 from crossbias.formatting import count
 from crossbias.runs.grids import Grid
@@ -40,9 +40,8 @@ def print_verification(found: Verification) -> None:
         grid, more = value_grid(found, attribute, most=MOST_VALUES, among=USUAL)
         print_grid(grid)
         if more:
-            say(
-                f"{count(more)} more values with higher accuracies; -o FILE has them. {LOW_BY_CHANCE}"
-            )
+            say(f"{count(more)} more values with higher accuracies; -o FILE has them.")
+            say(LOW_BY_CHANCE)
     print_grid(gap_grid(found))
     if flagged := flagged_grid(found, most=MOST_FLAGGED):
         grid, more = flagged
@@ -58,6 +57,8 @@ def print_verification(found: Verification) -> None:
     for each in found.first.attributes.values():
         if each.metrics.warning:
             say(f"{each.name}: {each.metrics.warning}.")
+    for line in class_mix_lines(found):
+        say(line)
 
 
 def print_grid(grid: Grid | None) -> None:

@@ -77,6 +77,9 @@ def print_metrics(what: str, rows: Mapping[str, Metrics], *, selection: str = "l
     for name, metrics in rows.items():
         for text in filter(None, (metrics.cluster_note, metrics.warning)):
             say(f"{name}: {text}")
+        for label, each in _with_attributes(name, metrics).items():
+            if each.class_mix_note:
+                say(f"{label}: {each.class_mix_note}")
     if "validation" in rows and selection != "last":
         say(
             f"validation: the model was chosen by this split ({selection}), so its accuracies "

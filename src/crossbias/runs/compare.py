@@ -229,6 +229,7 @@ def differences(runs: Sequence[FinishedRun]) -> list[str]:
         "the training settings": lambda run: {**run.config["train"], "seed": None},
         "the version of crossbias": lambda run: (run.config["version"], run.config["commit"]),
         "the version of torch": lambda run: run.config["environment"]["torch"],
+        "the version of numpy": lambda run: run.config["environment"]["numpy"],
     }
     return [name for name, fact in facts.items() if any(fact(run) != fact(runs[0]) for run in runs)]
 
@@ -250,6 +251,8 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         notes.append("The rows are over different numbers of seeds.")
     if warning := rows[0].metrics[0].warning:
         notes.append(f"{warning}.")
+    mixed = {row.label: row.metrics[0].class_mix_note for row in rows}
+    notes += [f"{label}: {note}." for label, note in mixed.items() if note]
     return notes
 
 

@@ -26,6 +26,9 @@ MOST_RATES: Final = 200_000
 MOST_VALUES: Final = 500
 """Gaps, calibration and detection by bias are left out where there are more values than this."""
 
+_MIX: Final = 0.02
+"""Aligned and conflicting samples that differ by this much more than within a class are noted."""
+
 _NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
 _RELIABILITY: Final = ("calibration", "demographic_parity", "equalized_odds")
 
@@ -282,6 +285,45 @@ class Metrics:
         size = self.overall.n / self.clusters if self.clusters else 1.0
         unknown = missing_warning("the bias label", missing, total, self.classes, effect=size)
         return "; ".join(filter(None, [small_group_warning(self.groups), unknown])) or None
+
+    @property
+    def class_mix_note(self) -> str | None:
+        """Where the classes explain why aligned and conflicting samples differ (Simpson's paradox).
+
+        None where the difference is about the same within a class, or where there is none to see.
+        """
+        within = self._gap_within_classes()
+        if within is None or not (self.aligned and self.conflicting):
+            return None
+        gap = self.aligned.value - self.conflicting.value
+        if abs(gap - within) < _MIX:
+            return None
+        return (
+            f"accuracy on aligned samples minus that on conflicting ones is {100 * gap:+.1f} "
+            f"points, but {100 * within:+.1f} points within a class: the classes differ in how "
+            f"hard they are and in how many of their samples conflict"
+        )
+
+    def _gap_within_classes(self) -> float | None:
+        """The value of ``gap_within_classes``; None if no class has samples of both kinds."""
+        sums: dict[tuple[str, bool], list[float]] = {}
+        aligned = dict(zip(self.classes, self.aligned_groups, strict=False))
+        for target, bias, accuracy in self.groups:
+            part = sums.setdefault((target, bias in aligned.get(target, ())), [0.0, 0.0])
+            part[0] += accuracy.value * accuracy.n
+            part[1] += accuracy.n
+        both = [
+            (sums[target, True], sums[target, False])
+            for target in self.classes
+            if (target, True) in sums and (target, False) in sums
+        ]
+        conflicting = sum(against[1] for _, against in both)
+        if not conflicting:
+            return None
+        return sum(
+            against[1] / conflicting * (with_bias[0] / with_bias[1] - against[0] / against[1])
+            for with_bias, against in both
+        )
 
     @property
     def design_effect(self) -> float:
