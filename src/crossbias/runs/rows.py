@@ -173,6 +173,9 @@ def over_runs(estimates: Sequence[Estimate | None], *, noisy: bool = False) -> N
     if spread.deviation < 1e-9 or noisy:
         samples = mean_of_dependent(present)
         low, high = min(low, samples.low), max(high, samples.high)
+        if any(estimate.low == 0 for estimate in present):
+            # Lower limits that are cut at 0 have too high a mean; the upper ones have the distance.
+            low = max(0.0, min(low, 2 * samples.value - samples.high))
     return Number(spread.mean, low, high, spread.deviation, present[0].n)
 
 
