@@ -5,7 +5,8 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO, Final
 
@@ -53,9 +54,13 @@ def joined(first: Tensor, second: Tensor) -> Tensor:
     if first.nbytes + second.nbytes <= LARGEST_COPY:
         return torch.cat([first, second])
     step = max(1, _CHUNK // max(1, first[:1].nbytes))
-    parts = (array[start : start + step] for array in (first, second)
-             for start in range(0, len(array), step))  # fmt: skip
+    parts = chain(in_parts(first, step), in_parts(second, step))
     return _in_a_file(parts, (len(first) + len(second), *first.shape[1:]))
+
+
+def in_parts(inputs: Tensor, size: int) -> Iterator[Tensor]:
+    """So many rows at a time, each read when it is its turn."""
+    return (inputs[start : start + size] for start in range(0, len(inputs), size))
 
 
 def _in_a_file(parts: Iterable[Tensor], shape: tuple[int, ...]) -> Tensor:

@@ -1,4 +1,4 @@
-"""check_cache: recompute the digests of all decoded images in the cache."""
+"""check_cache: recompute the digests of all images in the cache."""
 
 import math
 from collections.abc import Iterator
@@ -12,16 +12,16 @@ from crossbias.errors import CrossbiasError
 from crossbias.runs.files import read_json
 
 
-class CheckedArray(NamedTuple):
-    """One array of the cache."""
+class CheckedShard(NamedTuple):
+    """One shard of the cache."""
 
     folder: Path
     size: int  # in bytes
     problem: str  # empty if its pixels are those that were decoded
 
 
-def check_cache(cache: Path | None = None) -> Iterator[CheckedArray]:
-    """Compare every finished array of the cache with the digest of its pixels when decoded.
+def check_cache(cache: Path | None = None) -> Iterator[CheckedShard]:
+    """Compare every finished shard of the cache with the digest of its pixels when decoded.
 
     Args:
         cache: The folder; by default that of ``CROSSBIAS_CACHE``, or the user's own.
@@ -29,13 +29,13 @@ def check_cache(cache: Path | None = None) -> Iterator[CheckedArray]:
     for index in sorted(cache_folder(cache).glob("*/*/index.json")):
         pixels = index.with_name("pixels")
         if not pixels.is_file():
-            yield CheckedArray(index.parent, 0, "its pixels are missing")
+            yield CheckedShard(index.parent, 0, "its pixels are missing")
             continue
-        yield CheckedArray(index.parent, pixels.stat().st_size, _problem(index, pixels))
+        yield CheckedShard(index.parent, pixels.stat().st_size, _problem(index, pixels))
 
 
 def _problem(index: Path, pixels: Path) -> str:
-    """What is wrong with an array; empty if nothing is."""
+    """What is wrong with a shard; empty if nothing is."""
     try:
         check_private(index.parent.parent)
         check_private(index.parent)
