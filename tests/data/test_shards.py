@@ -18,7 +18,7 @@ from torch import Tensor
 from crossbias import BiasedDataset
 from crossbias.data.images import cache_array, cache_entry, decoding, stored_images
 from crossbias.data.images.cache_check import check_cache
-from crossbias.data.images.decoding import Fit, read_images
+from crossbias.data.images.decoding import Fit, file_items, read_images, read_items
 from crossbias.data.images.stored_images import PixelShard, StoredImages, as_clips
 from crossbias.data.loader import Loader
 from crossbias.errors import CrossbiasError
@@ -41,6 +41,11 @@ def cache(tmp_path) -> Path:
 @pytest.fixture(autouse=True)
 def four_images_in_a_shard(monkeypatch) -> None:
     monkeypatch.setattr(cache_array, "SHARD_BYTES", 4 * ROW + 1)
+
+
+def read_stored(files: list[Path], store: str, cache: Path) -> tuple[Tensor, str]:
+    items = file_items(files, [file.name for file in files])
+    return read_items(items, Fit(8), store=store, cache=cache)
 
 
 def shards(cache: Path) -> list[Path]:
@@ -248,44 +253,51 @@ def slow(file, fit):
     return real(file, fit)
 images.decode = slow
 files = sorted(Path(sys.argv[1]).iterdir())
-print(images.read_images(files, images.Fit(8), cache=Path(sys.argv[2]))[1])
+items = images.file_items(files, [file.name for file in files])
+cache, store = Path(sys.argv[2]), sys.argv[5]
+print(images.read_items(items, images.Fit(8), store=store, cache=cache)[1])
 """
 
 
-def builder(program, folder: Path, cache: Path, pause: float):
-    return program(
-        BUILDER, ["-c", str(folder / "files"), str(cache), str(pause), str(folder / "log")]
-    )
+def builder(program, folder: Path, cache: Path, store: str):
+    arguments = [folder / "files", cache, 0.01, folder / "log", store]
+    return program(BUILDER, ["-c", *map(str, arguments)])
 
 
-def test_two_builders_share_the_work_and_give_the_bytes_of_one(program, tmp_path, monkeypatch):
+@pytest.mark.parametrize("store", ["pixels", "bytes"])
+def test_two_builders_share_the_work_and_give_the_bytes_of_one(
+    program, tmp_path, monkeypatch, store
+):
     files = sorted(some_files(tmp_path / "files", 80))
-    both = [builder(program, tmp_path, tmp_path / "both", 0.01) for _ in range(2)]
+    both = [builder(program, tmp_path, tmp_path / "both", store) for _ in range(2)]
     printed = [process.communicate() for process in both]
     assert printed[0] == printed[1]
     decoded = Counter((tmp_path / "log").read_text().split())
     assert sum(decoded.values()) == 80  # each image once
     assert len(decoded) == 2  # both had a part
     monkeypatch.setattr(cache_array, "SHARD_BYTES", 10 * ROW)
-    _, digest = read_images(files, Fit(8), cache=tmp_path / "one")
+    _, digest = read_stored(files, store, tmp_path / "one")
     assert printed[0][0] == f"{digest}\n"
     assert content(tmp_path / "both") == content(tmp_path / "one")
-    assert len(shards(tmp_path / "one")) == 8
+    assert len(shards(tmp_path / "one")) >= 8
 
 
-def test_a_killed_builder_leaves_its_shard_to_the_other(program, tmp_path, cache, monkeypatch):
+@pytest.mark.parametrize("store", ["pixels", "bytes"])
+def test_a_killed_builder_leaves_its_shard_to_the_other(
+    program, tmp_path, cache, monkeypatch, store
+):
     files = sorted(some_files(tmp_path / "files", 80))
-    victim = builder(program, tmp_path, cache, 0.01)
+    victim = builder(program, tmp_path, cache, store)
     while not any(any(path.read_bytes()) for path in cache.glob("*/*/rows")):
         time.sleep(0.01)
-    other = builder(program, tmp_path, cache, 0.01)
+    other = builder(program, tmp_path, cache, store)
     time.sleep(0.1)
     victim.send_signal(signal.SIGKILL)
     victim.communicate()
     out, err = other.communicate()
     assert (other.returncode, err) == (0, "")
     monkeypatch.setattr(cache_array, "SHARD_BYTES", 10 * ROW)
-    _, digest = read_images(files, Fit(8), cache=tmp_path / "one")
+    _, digest = read_stored(files, store, tmp_path / "one")
     assert out == f"{digest}\n"
     assert content(cache) == content(tmp_path / "one")
 
@@ -300,8 +312,10 @@ cache_array.SHARD_BYTES = 2 * 192
 files, home = sorted(Path(sys.argv[1]).iterdir())[:3], Path(sys.argv[2])
 os.fsync = lambda descriptor: None  # a process is killed here, and not the machine
 
+items = images.file_items(files, [file.name for file in files])
+
 def build(cache):
-    return images.read_images(files, images.Fit(8), cache=cache)[1]
+    return images.read_items(items, images.Fit(8), store=sys.argv[3], cache=cache)[1]
 
 def ends_at(number):
     count = 0
@@ -330,8 +344,10 @@ while status == 9:
 """
 
 
-def test_a_builder_killed_at_any_stage_is_finished_by_the_next(program, tmp_path, files):
-    found = program.run(KILLED_EVERYWHERE, ["-c", str(tmp_path / "files"), str(tmp_path / "home")])
+@pytest.mark.parametrize("store", ["pixels", "bytes"])
+def test_a_builder_killed_at_any_stage_is_finished_by_the_next(program, tmp_path, files, store):
+    arguments = ["-c", str(tmp_path / "files"), str(tmp_path / "home"), store]
+    found = program.run(KILLED_EVERYWHERE, arguments)
     assert (found.returncode, found.stderr) == (0, "")
     digests = found.stdout.split()
     assert len(digests) > 25

@@ -42,7 +42,7 @@ def rows_of(inputs: Tensor, rows: Tensor) -> Tensor:
     in the folder of the cache. The file disappears with the tensor.
     """
     numbers = rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows
-    row_bytes = max(1, inputs[:1].nbytes)
+    row_bytes = max(1, inputs.nbytes // max(1, len(inputs)))
     if inputs.dtype != torch.uint8 or len(numbers) * row_bytes <= LARGEST_COPY:
         return inputs[numbers]
     cut = numbers.split(max(1, _CHUNK // row_bytes))  # type: ignore[no-untyped-call]
@@ -53,7 +53,7 @@ def joined(first: Tensor, second: Tensor) -> Tensor:
     """The rows of two arrays of images in one, in memory or in a file as by ``rows_of``."""
     if first.nbytes + second.nbytes <= LARGEST_COPY:
         return torch.cat([first, second])
-    step = max(1, _CHUNK // max(1, first[:1].nbytes))
+    step = max(1, _CHUNK * len(first) // max(1, first.nbytes))
     parts = chain(in_parts(first, step), in_parts(second, step))
     return _in_a_file(parts, (len(first) + len(second), *first.shape[1:]))
 

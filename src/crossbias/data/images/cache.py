@@ -1,32 +1,33 @@
-"""The cache of decoded images: each is decoded once into shards that are memory-mapped.
+"""The cache of images: each is decoded once, into shards that are memory-mapped.
 
 Any number of processes, on one host or on several that share the folder, build an array together:
 each takes shards that nobody has.
 """
 
 import hashlib
-import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Literal
 
+import numpy as np
 from torch import Tensor
 
 from crossbias.data.images.cache_array import CacheArray
 from crossbias.data.images.cache_entry import CachedRow, CacheEntry, hashed
 from crossbias.data.images.encoded_images import EncodedImage, UnusableImages, unreadable
+from crossbias.data.images.encoded_shard import Decode, processors
 from crossbias.data.images.known_rows import KnownRows
 from crossbias.data.images.private_folder import check_private, make_private
 from crossbias.data.memory_maps import CACHE_VARIABLE, cache_folder
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
 
-Decode = Callable[[BinaryIO], bytes]
-"""Returns the bytes of a row; the message of its ``CrossbiasError`` follows the item's name."""
+Store = Literal["pixels", "bytes"]
+"""What the cache keeps of an image: its pixels, or its file, which is decoded when it is read."""
 
 _BLOCK = 64  # images decoded between two reports of progress
 _PAUSE = 0.1  # seconds between two looks at shards that other processes write
@@ -39,18 +40,24 @@ def cached(
     *,
     kind: str,
     shape: tuple[int, ...],
+    store: Store,
     cache: Path | None,
     progress: Progress,
 ) -> tuple[Tensor, str]:
     """The decoded items as one array from the cache; missing ones are decoded first.
 
-    The array is (n, *shape) uint8, memory-mapped and read-only; it comes with its digest. ``kind``
-    names what ``decode`` does: only arrays of the same kind share rows.
+    The array is (n, *shape) uint8 and read-only, from memory-mapped files or, with
+    ``store="bytes"``, decoded whenever rows are taken. It comes with its digest, which is the same
+    for both. ``kind`` names what ``decode`` does: only arrays of the same kind share rows.
     """
     if not items:
         raise CrossbiasError("there are no images to read; name at least one")
-    kind_folder = cache_folder(cache) / kind
-    array = CacheArray.of(kind_folder, hashed([item.identity for item in items]), shape)
+    kind_folder = cache_folder(cache) / (kind if store == "pixels" else f"{kind}-{store}")
+    encoded = None
+    if store == "bytes":
+        encoded = (np.array([item.size for item in items]), decode)
+    identities = hashed([item.identity for item in items])
+    array = CacheArray.of(kind_folder, identities, shape, encoded=encoded)
     for folder in (kind_folder, *array.folders):
         check_private(folder)
     digest = array.digest()
@@ -59,7 +66,8 @@ def cached(
             for folder in (kind_folder, *array.folders):
                 make_private(folder)
             _Building(array, items, decode, progress).run()
-            digest = array.finish()
+            with _claimed(array.folder, wait=True):
+                digest = array.digest() or array.finish()
         except OSError as error:
             raise CrossbiasError(
                 f"cannot write the cache {array.folder}: {error.strerror or error}; images decoded "
@@ -77,7 +85,8 @@ class _Building:
         self.array, self.items, self.decode, self.progress = array, items, decode, progress
         self.reasons: dict[int, str] = {}  # what is wrong with images that cannot be decoded
         self.done = 0  # images that are known to be in the cache
-        self.known = KnownRows(array.folder.parent, array.entries[0].bytes // len(array.entries[0]))
+        row_bytes = int(np.prod(array.shape)) if array.decode is None else None
+        self.known = KnownRows(array.folder.parent, row_bytes)
 
     def run(self) -> None:
         """Finish all shards; an error names all unusable images."""
@@ -147,11 +156,13 @@ class _Building:
         def make(number: int) -> CachedRow | CrossbiasError:
             try:
                 known = self.known.find(entry.identities[number].tobytes())
-                return known or self._decoded(self.items[first + number])
+                made = known or self._decoded(self.items[first + number])
+                entry.check_size(number, made)
+                return made
             except CrossbiasError as error:
                 return error
 
-        with ThreadPoolExecutor(_processors()) as pool, entry.writer() as write:
+        with ThreadPoolExecutor(processors()) as pool, entry.writer() as write:
             for start in range(0, len(missing), _BLOCK):
                 numbers = missing[start : start + _BLOCK]
                 for number, made in zip(numbers, pool.map(make, numbers), strict=True):
@@ -174,19 +185,24 @@ class _Building:
                     return found
                 file.seek(0)
                 pixels = self.decode(file)
-                return CachedRow(content, hashlib.sha256(pixels).digest(), pixels)
+                file.seek(0)
+                stored = pixels if self.array.decode is None else file.read()
+                return CachedRow(content, hashlib.sha256(pixels).digest(), stored)
         except OSError as error:
             raise CrossbiasError(unreadable(error)) from error
 
 
 @contextmanager
-def _claimed(folder: Path) -> Iterator[bool]:
-    """Hold the lock of a folder, if nobody does; the system releases it however a process ends."""
+def _claimed(folder: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Hold the lock of a folder, at once if nobody does or not at all, unless ``wait`` is true.
+
+    The system releases it however a process ends.
+    """
     from filelock import FileLock, Timeout
 
     lock = FileLock(folder / "lock")
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=-1 if wait else 0)
     except Timeout:
         yield False
         return
@@ -199,10 +215,3 @@ def _claimed(folder: Path) -> Iterator[bool]:
         yield True
     finally:
         lock.release()
-
-
-def _processors() -> int:
-    """Number of processors this process may use; decoding releases the interpreter's lock."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -91,7 +91,11 @@ class CacheEntry:
         """Digest of the shard if it is finished and unchanged since; else None."""
         try:
             index, about = read_json(self.folder / "index.json"), self._about()
-            recorded = (self.folder / "rows").stat().st_size == len(self) * RECORD.itemsize
+            lengths = {"rows": RECORD.itemsize} | ({} if self.sizes is None else {"sizes": 8})
+            recorded = all(
+                (self.folder / name).stat().st_size == len(self) * size
+                for name, size in lengths.items()
+            )
         except (CrossbiasError, OSError):
             return None
         if not recorded or not isinstance(index, dict) or index != index | about:
@@ -117,6 +121,12 @@ class CacheEntry:
         """Size of some rows."""
         return int(np.diff(self.places)[rows].sum())
 
+    def check_size(self, number: int, made: CachedRow) -> None:
+        """Refuse what does not fit into its place: a file that has changed since it was listed."""
+        place, end = self.places[number : number + 2].tolist()
+        if len(made.stored) != end - place:
+            raise CrossbiasError("changed while it was read; start again")
+
     @contextmanager
     def writer(self) -> Iterator[Callable[[int, CachedRow], None]]:
         """A function that writes a row; written rows survive a killed process."""
@@ -131,11 +141,8 @@ class CacheEntry:
         with open(self.stored, "r+b", 0) as stored_file, open(rows, "r+b", 0) as rows_file:
 
             def write(number: int, made: CachedRow) -> None:
-                place, end = self.places[number : number + 2].tolist()
-                if len(made.stored) != end - place:
-                    raise CrossbiasError("changed while it was read; start again")
                 record = self.identities[number].tobytes() + made.content + made.pixels
-                _write_at(stored_file, place, made.stored)
+                _write_at(stored_file, int(self.places[number]), made.stored)
                 _write_at(rows_file, number * RECORD.itemsize, record)
 
             yield write
@@ -185,6 +192,11 @@ def read_records(folder: Path) -> np.ndarray:
     except OSError:
         return np.empty(0, RECORD)
     return np.frombuffer(content, RECORD, len(content) // RECORD.itemsize)
+
+
+def read_sizes(folder: Path) -> np.ndarray:
+    """The size of each image of a shard of encoded images."""
+    return np.fromfile(folder / "sizes", np.int64)
 
 
 def seals_of(records: np.ndarray, *, encoded: bool) -> np.ndarray:

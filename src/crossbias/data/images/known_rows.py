@@ -12,6 +12,7 @@ from crossbias.data.images.cache_entry import (
     CachedRow,
     places_of,
     read_records,
+    read_sizes,
     seals_of,
 )
 
@@ -106,7 +107,7 @@ class KnownRows:
 @lru_cache(maxsize=64)
 def _places(folder: Path) -> np.ndarray:
     """Where each row of a shard of encoded images begins."""
-    return places_of(np.fromfile(folder / "sizes", np.int64))
+    return places_of(read_sizes(folder))
 
 
 def _size_of_records(folder: Path) -> tuple[int, str]:

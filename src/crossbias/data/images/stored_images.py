@@ -20,6 +20,8 @@ _aten = torch.ops.aten
 class StoredShard(Protocol):
     """A part of the images."""
 
+    decoded_when_read: bool
+
     def __len__(self) -> int: ...
 
     def opened(self) -> Callable[[Tensor], Tensor]:
@@ -65,14 +67,16 @@ class StoredImages(Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
-    def __new__(cls, shards: Sequence[Any], shape: tuple[int, ...], frames: int = 1) -> Any:
+    def __new__(cls, shards: Sequence[StoredShard], shape: tuple[int, ...], frames: int = 1) -> Any:
         """The images of all shards, ``shape`` each; so many frames in a row are one clip."""
         rows = sum(map(len, shards)) // frames
         each = shape if frames == 1 else (shape[0], frames, *shape[1:])
         make = cast("Callable[..., Any]", Tensor._make_wrapper_subclass)
         return make(cls, (rows, *each), dtype=torch.uint8)
 
-    def __init__(self, shards: Sequence[Any], shape: tuple[int, ...], frames: int = 1) -> None:
+    def __init__(
+        self, shards: Sequence[StoredShard], shape: tuple[int, ...], frames: int = 1
+    ) -> None:
         self.shards = shards
         self.frames = frames
         self.image_shape = shape
