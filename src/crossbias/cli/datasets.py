@@ -118,11 +118,11 @@ def _check_cache() -> int:
     """Print what is wrong in the cache and return the number of errors."""
     from crossbias.data.images.cache_check import check_cache
 
-    arrays = list(check_cache())
-    problems = [each for each in arrays if each.problem]
+    shards = list(check_cache())
+    problems = [each for each in shards if each.problem]
     for each in problems:
         say(f"error: {each.folder}: {each.problem}; delete it, and its images are decoded again")
-    size = f"{len(arrays):,} arrays, {sum(each.size for each in arrays) / 1e9:.2f} GB"
+    size = f"{len(shards):,} shards, {sum(each.size for each in shards) / 1e9:.2f} GB"
     say(f"cache {cache_folder()}: {size}, errors: {len(problems)}")
     return len(problems)
 
