@@ -241,6 +241,7 @@ class Training:
             "stage": self.name,
             "epoch": self.epoch,
             "step": self.step,
+            "epoch_steps": self.epoch_steps,
             "meter": self.meter.state(),
             "pace": (self.pace.seconds, self.pace.samples) if self.step else (0.0, 0),
             "logged": self.logged,
@@ -281,6 +282,12 @@ class Training:
                 raise CrossbiasError(
                     f"{path} is of another {what}: {saved[what]} there, {own} here"
                 )
+        if saved["epoch_steps"] != self.epoch_steps:
+            raise CrossbiasError(
+                f"{path} is of a training with {saved['epoch_steps']} steps in an epoch, here they "
+                f"are {self.epoch_steps}: the number of processes decides whether a small rest of "
+                f"an epoch is a batch of its own; resume with as many processes as before"
+            )
         if not (0 <= saved["epoch"] <= self.epochs and 0 <= saved["step"] <= self.epoch_steps):
             raise CrossbiasError(
                 f"{path} is damaged: it is of step {saved['step']} after epoch {saved['epoch']}, "
