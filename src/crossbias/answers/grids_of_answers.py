@@ -183,7 +183,10 @@ def flagged_grid(found: Verification, *, most: int) -> tuple[Grid, int] | None:
         for model, group in flagged[:most]
     ]  # fmt: skip
     head = ("attribute", "value", "class", "n", "accuracy", "others of the class", "corrected p")
-    title = "Groups on which a model is right less often than on the other samples of their class"
+    title = (
+        "Groups on which a model is right less often than on the other samples of their class: "
+        "% [95% interval of each group by itself]"
+    )
     return Grid(title, (*_model_head(found), *head), rows), max(0, len(flagged) - most)
 
 

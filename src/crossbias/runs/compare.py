@@ -229,7 +229,7 @@ def differences(runs: Sequence[FinishedRun]) -> list[str]:
         "the training settings": lambda run: {**run.config["train"], "seed": None},
         "the version of crossbias": lambda run: (run.config["version"], run.config["commit"]),
         "the version of torch": lambda run: run.config["environment"]["torch"],
-        "the version of numpy": lambda run: run.config["environment"]["numpy"],
+        "the version of numpy": lambda run: run.config["environment"].get("numpy"),
     }
     return [name for name, fact in facts.items() if any(fact(run) != fact(runs[0]) for run in runs)]
 

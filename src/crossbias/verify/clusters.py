@@ -112,9 +112,11 @@ def design_effects(
         ``(parts,)`` float, at least 1; 1 for a part without samples.
     """
     known = part != UNKNOWN
+    if not known.any():
+        return torch.ones(parts).double()
     cluster = None if cluster is None else torch.unique(cluster[known], return_inverse=True)[1]
     weight = None if weight is None else weight[known].double()
-    kinds = int(kind.max()) + 1 if len(kind) else 1
+    kinds = int(kind.max()) + 1
     found = _shares_of_parts(kind[known], kinds, part[known], parts, cluster, weight)
     return (found.sizes / found.effective.clamp(min=1e-9)).clamp(min=1.0)
 
