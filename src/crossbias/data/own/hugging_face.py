@@ -12,8 +12,7 @@ from crossbias.data.images.cache import Store
 from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.memory_maps import cache_folder
 from crossbias.data.own.labels import SPLIT_COLUMN
-from crossbias.data.own.table import LabelTable
-from crossbias.data.own.table_files import as_text
+from crossbias.data.own.table import LabelTable, as_text
 from crossbias.data.own.table_source import Bits, TableSource
 from crossbias.errors import CrossbiasError
 from crossbias.extras import check_installed

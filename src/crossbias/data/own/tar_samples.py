@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from crossbias.data.own.table_files import as_text
+from crossbias.data.own.table import as_text
 from crossbias.errors import CrossbiasError
 
 IMAGES: Final = frozenset(
