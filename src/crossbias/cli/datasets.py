@@ -241,6 +241,30 @@ def stylize(
     say(f"next: crossbias train --data {shlex.join([name, *words])} --method erm")
 
 
+@app.command()
+def pack(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A Hugging Face data set on a hub, or its folder."),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the tars. An interrupted one is continued.")],
+    split: Annotated[list[str] | None, typer.Option(help="Split to read; may be repeated.")] = None,
+) -> None:
+    """Write a streamed Hugging Face data set to WebDataset tars.
+
+    Reads one sample at a time, so that the data set is never whole in memory or in another folder.
+    Tars have up to 2 GiB. Prints the command that trains on them.
+    """
+    from crossbias.data.own.packing import pack as write_tars
+    from crossbias.data.own.packing import streamed
+
+    for each in split or ["train"]:
+        written = write_tars(streamed(name, each), out, split=each, progress=shown_progress())
+        say(f"{each}: {written:,} samples")
+    data = shlex.quote(f"webdataset:{out}")
+    say(f"next: crossbias train --data {data} --target COLUMN --method erm")
+
+
 def _experiment(name: str, set_: list[str] | None, **given: Any) -> Experiment:
     return Experiment(data=options.given(name=name, **given) | options.data_settings(set_))
 
