@@ -69,8 +69,9 @@ def pooled_over_seeds(methods: Sequence[Sequence[float]]) -> SeedVariance | None
     Args:
         methods: For each method, the number of each of its trainings.
 
-    >>> pooled_over_seeds([[0.70, 0.74], [0.80, 0.80, 0.83], [0.9]])
-    SeedVariance(variance=0.00046666666666666666, freedom=3)
+    >>> found = pooled_over_seeds([[0.70, 0.74], [0.80, 0.80, 0.83], [0.9]])
+    >>> round(found.variance, 6), found.freedom
+    (0.000467, 3)
     """
     several = [values for values in methods if len(values) > 1]
     if not several:
