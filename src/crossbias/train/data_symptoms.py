@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from torch import Tensor
 
@@ -16,7 +17,7 @@ from crossbias.verify.cells import Alignment
 _LEAST_TO_LEARN = 10
 
 # From 25 samples on, the standard error of an accuracy is 10 points or less.
-_LEAST_TO_JUDGE = 25
+LEAST_TO_JUDGE: Final = 25
 
 # Where fewer than 20% of the validation samples conflict, 10 points more on those are less than 2
 # points more of accuracy, which the aligned samples outweigh.
@@ -39,6 +40,14 @@ def conflicting_samples(data: BiasedDataset, alignment: Tensor) -> Tensor:
     if not known.any():
         return known
     return known & ~alignment[data.targets, data.biases]
+
+
+def conflicting_validation(train: BiasedDataset, validation: BiasedDataset) -> Tensor:
+    """Which validation samples conflict by the alignment of the training data, (n,) bool."""
+    assert train.bias is not None
+    assert validation.bias is not None
+    alignment = Alignment(train.values[train.bias], train.alignment())
+    return conflicting_samples(validation, alignment.of(validation.values[validation.bias]))
 
 
 def data_symptoms(
@@ -125,19 +134,15 @@ def _too_few_to_learn(train: BiasedDataset) -> Iterator[Symptom]:
 def _unfit_validation(
     train: BiasedDataset, validation: BiasedDataset, selection: str
 ) -> Iterator[Symptom]:
-    assert train.bias is not None
-    assert validation.bias is not None
-    alignment = Alignment(train.values[train.bias], train.alignment())
-    table = alignment.of(validation.values[validation.bias])
-    conflicting = conflicting_samples(validation, table)
+    conflicting = conflicting_validation(train, validation)
     number, share = int(conflicting.sum()), float(conflicting.float().mean())
-    if number < _LEAST_TO_JUDGE:
+    if number < LEAST_TO_JUDGE:
         error = percent(0.5 / math.sqrt(max(number, 1)))
         yield Symptom(
             "too few conflicting validation samples",
             f"The validation data has {number or 'no'} samples that conflict with {train.bias}, "
             f"so the standard error of its accuracy on them is up to {error}.",
-            f"Put at least {_LEAST_TO_JUDGE} of them into the validation data.",
+            f"Put at least {LEAST_TO_JUDGE} of them into the validation data.",
         )
     in_training = float(conflicting_samples(train, train.alignment()).float().mean())
     unlabeled = selection in ("validation-accuracy", "validation-loss")
