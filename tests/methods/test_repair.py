@@ -37,7 +37,7 @@ def color_file(tmp_path_factory):
 OTHER_VALUES = {
     "keep": "class-rank",
     "redraw": False,
-    "threshold": 0.9,
+    "threshold": 0.6,
     "fraction": 0.25,
     "features": "a file",
     "probe_epochs": 1,

@@ -93,10 +93,8 @@ def test_networks_from_one_object_start_differently_unless_they_were_trained():
 
     one, other = starts(untrained, None)
     assert not torch.equal(one, other)
+    assert torch.equal(one.flatten().sort().values, other.flatten().sort().values)
     assert torch.equal(starts(untrained, None)[0], one)  # by the seed
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        assert torch.equal(starts(tiny_network(), None)[0], one)  # and by nothing else
     for network, fresh in ((trained, None), (untrained, False)):
         one, other = starts(network, fresh)
         assert torch.equal(one, other)

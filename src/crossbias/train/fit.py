@@ -20,6 +20,7 @@ from crossbias.runs.config_file import read_config, write_config
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.writer import LOCK_FILES
 from crossbias.tracking.trackers import Trackers, check_trackers
+from crossbias.train.accumulation import check_parts
 from crossbias.train.config import TrainConfig
 from crossbias.train.environment import differences, same_threads
 from crossbias.train.evaluation import alignments_of
@@ -66,9 +67,8 @@ def fit(
             augmentation are chosen by the size of the data, the device and the network; the
             header says what was chosen.
         fresh: Whether every network that the method builds from a torch model starts with new
-            random weights, drawn from the seed (``crossbias.networks.fresh.redraw``), or as a
-            copy of the model. If not given, a model that has not been trained gets new weights,
-            and a trained one is copied.
+            random weights, drawn from the seed, or as a copy of the model. If not given, a model
+            that has not been trained gets new weights, and a trained one is copied.
         folder: Where to keep the run; nothing is written if not given.
         resume: Continue the unfinished run in ``folder``.
         progress: Whether to show a header and progress on standard error, or an object that
@@ -212,6 +212,8 @@ def _check(
 ) -> None:
     """Refuse what cannot work, before anything is trained or written."""
     _check_hyperparameters(method)
+    if config.accumulate > 1:
+        check_parts(method)
     if not len(train):
         raise CrossbiasError(f"{train.name} has no training samples")
     for data in (train, validation):
