@@ -5,6 +5,7 @@ python -m benchmarks.scale
 Each is measured as it was done before and as it is done now, in turns.
 """
 
+import hashlib
 import multiprocessing
 import resource
 import tempfile
@@ -19,8 +20,9 @@ import torch
 
 from benchmarks.measure import alternate, keep
 from crossbias.audit import association
-from crossbias.data.images import cache_entry
-from crossbias.data.images.cache_entry import CacheEntry, DecodedRow, KnownRows
+from crossbias.data.images import known_rows
+from crossbias.data.images.cache_entry import CachedRow, CacheEntry, hashed
+from crossbias.data.images.known_rows import KnownRows
 from crossbias.verify import Group, Metrics, wilson
 
 SHUFFLES = 99
@@ -56,9 +58,9 @@ def _null_tables() -> list[dict[str, Any]]:
 def _records() -> list[dict[str, Any]]:
     """Records that are read to find all images of a further split, after so many seeds."""
     rows, read = [], []
-    real = cache_entry.read_records
+    real = known_rows.read_records
 
-    def counted(folder: Path) -> list[Any]:
+    def counted(folder: Path) -> np.ndarray:
         records = real(folder)
         read.append(len(records))
         return records
@@ -69,8 +71,8 @@ def _records() -> list[dict[str, Any]]:
             names = [f"{each}" for each in np.random.default_rng(seed).permutation(IMAGES)]
             _write(kind, names[: IMAGES * 4 // 5])
             _write(kind, names[IMAGES * 4 // 5 :])
-            identities = CacheEntry.of(kind, names, (4,)).identities
-            with patch.object(cache_entry, "read_records", counted):
+            identities = [identity.tobytes() for identity in hashed(names)]
+            with patch.object(known_rows, "read_records", counted):
                 read.clear()
                 known = KnownRows(kind, 4)
                 assert all(known.find(identity) for identity in identities)
@@ -81,11 +83,11 @@ def _records() -> list[dict[str, Any]]:
 
 
 def _write(kind: Path, names: list[str]) -> None:
-    entry = CacheEntry.of(kind, names, (4,))
+    entry = CacheEntry.of(kind, hashed(names), (4,))
     entry.folder.mkdir()
     with entry.writer() as write:
         for number, identity in enumerate(entry.identities):
-            write(number, DecodedRow(identity, b"1234"))
+            write(number, CachedRow(identity.tobytes(), hashlib.sha256(b"1234").digest(), b"1234"))
 
 
 def _groups() -> list[dict[str, Any]]:

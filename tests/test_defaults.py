@@ -128,7 +128,7 @@ def test_sides_of_files_and_of_networks(tmp_path):
         Image.new("L", size).save(tmp_path / f"{number}.png")
     (tmp_path / "3.png").write_text("no image")
     files = sorted(tmp_path.iterdir())
-    images = [EncodedImage(str(file), str(file), partial(open, file, "rb")) for file in files]
+    images = [EncodedImage(str(file), str(file), partial(open, file, "rb"), 0) for file in files]
     assert side_of_images(images) == 48
     assert side_of_images(images[3:]) is None
     assert side_of_images([]) is None

@@ -20,24 +20,27 @@ from crossbias.methods import ERM
 from crossbias.registry import METHODS
 from crossbias.testing import tiny_data, tiny_network
 
+CHEAP = [kind for kind in KINDS if kind != "kills of sweeps"]  # whose processes import torch
 PROGRAM = """
 import json, sys, torch
 from pathlib import Path
-from benchmarks.fire.__main__ import KINDS, campaign
+from benchmarks.fire.__main__ import campaign
 
 torch.set_num_threads(1)
-print(json.dumps(campaign(list(KINDS), Path(sys.argv[1]), share=1e-3, methods=("erm",))))
+kinds = json.loads(sys.argv[2])
+print(json.dumps(campaign(kinds, Path(sys.argv[1]), share=1e-3, methods=("erm",))))
 """
 
 
-def test_one_try_of_every_kind_holds(program, tmp_path):
+def test_one_try_of_every_cheap_kind_holds(program, tmp_path):
     """Kills, a power cut, a full disk, damages, intrusions and races, in a fork each."""
     environment = {CACHE_VARIABLE: str(tmp_path / "cache")}
     (tmp_path / "arena").mkdir()
-    done = program.run(PROGRAM, ["-c", str(tmp_path / "arena")], environment=environment)
+    arguments = ["-c", str(tmp_path / "arena"), json.dumps(CHEAP)]
+    done = program.run(PROGRAM, arguments, environment=environment)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found.keys() == KINDS.keys()
+    assert list(found) == CHEAP
     for kind, counts in found.items():
         assert counts["failed"] == 0, (kind, counts)
         assert counts["tried"] == 1 or counts.get("skipped"), (kind, counts)

@@ -25,6 +25,7 @@ from benchmarks.fire import (
     power,
     races,
     sequences,
+    sweeps,
 )
 from benchmarks.fire.subjects import METHODS, Arena, Skipped
 from benchmarks.measure import RESULTS, keep
@@ -38,6 +39,7 @@ KINDS: dict[str, tuple[Kind, int]] = {
     "kills at random moments": (kills.at_random_moments, 500),
     "kills at every file event": (kills.at_every_event, 500),
     "kills of sequences of runs": (sequences.of_tables, 60),
+    "kills of sweeps": (sweeps.kills, 12),
     "stops on request": (kills.on_request, 60),
     "power cuts": (power.cuts, 60),
     "full disks": (disks.full, 60),

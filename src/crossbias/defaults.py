@@ -21,7 +21,7 @@ from crossbias.networks.recipe import Recipe
 BACKBONES: Final = ("resnet18", "resnet50", "efficientnet_lite0", "mobilenetv2_100")
 """Networks of which pretrained weights are used where they are on this machine, best first."""
 
-_OWN: Final = ("folder:", "hf:")
+_OWN: Final = ("folder:", "hf:", "webdataset:")
 _LENGTHS: Final = {  # (GPU, pretrained): images to train on, fewest and most epochs
     (False, False): (42_000, 5, 100),
     (False, True): (14_000, 3, 20),

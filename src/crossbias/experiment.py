@@ -153,6 +153,11 @@ class Experiment:
         options = {name: value for name, value in self.network.items() if name != "name"}
         return Recipe(self.network.get("name") or self.source.network, options)
 
+    def training(self, train: BiasedDataset) -> TrainConfig:
+        """How a run trains on this data; for a person's own images, what is not given is chosen."""
+        chosen = self._chosen.training(train, self.train) if self._chosen else {}
+        return TrainConfig.from_dict({**chosen, **self.train})
+
     def run(self, out: Path, *, resume: bool = False, progress: Progress | None = None) -> Result:
         """Train, judge on every test split, and leave a finished run folder.
 
@@ -165,8 +170,7 @@ class Experiment:
             )
         self._check_trusted("method", "data", "network")
         method = create_method(**(self.method or {"name": "erm"}))
-        source, config = self.source, TrainConfig.from_dict(self.train)
-        chosen = self._chosen(config.device)
+        source, chosen = self.source, self._chosen
         # Test data is read first: a damaged file is found now and not after the training.
         tests = [self.split(name, progress) for name in source.test_splits]
         for test in tests:
@@ -176,25 +180,25 @@ class Experiment:
         train = self.split("train", progress)
         remarks = [f"test      {sizes_of(*tests)} samples"] if tests else []
         if chosen is not None:
-            training = chosen.training(train, self.train)
-            config = TrainConfig.from_dict(training | dict(self.train))
-            remarks += chosen.remarks(training)
+            remarks += chosen.remarks(chosen.training(train, self.train))
         if not self.method:
             remarks.append("no method was named: this is plain training; see --method")
         return train_run(
             method, train, validation, network=chosen.recipe if chosen else self.recipe(),
-            config=config, folder=out, resume=resume, progress=progress, remarks=remarks,
-            log=self.log, tests=tests,
+            config=self.training(train), folder=out, resume=resume, progress=progress,
+            remarks=remarks, log=self.log, tests=tests,
         )  # fmt: skip
 
     def _check_trusted(self, *tables: str) -> None:
         if self.origin is not None:
             check_trusted({name: getattr(self, name) for name in tables}, self.origin, self.typed)
 
-    def _chosen(self, device: str) -> Chosen | None:
+    @cached_property
+    def _chosen(self) -> Chosen | None:
         """What is chosen for a person's own images; None for other data."""
         from crossbias.train.devices import find_device  # brings Fabric
 
+        device = TrainConfig.from_dict(self.train).device
         if not isinstance(self.source, TableSource):
             return None
         gpu, seed = find_device(device).type != "cpu", self._data_seed()

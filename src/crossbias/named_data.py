@@ -19,11 +19,12 @@ def load(
 ) -> BiasedDataset:
     """Load one split of a named data set, as ``crossbias.data.load`` does.
 
-    Your own images (``folder:PATH``, ``hf:PATH``) are read at the size that ``crossbias train``
-    chooses on this machine, unless ``size`` is given.
+    Your own images (``folder:``, ``hf:``, ``webdataset:``) are read at the size that ``crossbias
+    train`` chooses on this machine, unless ``size`` is given.
 
     Args:
-        name: A key of ``crossbias.data.DATASETS``, ``folder:PATH``, ``hf:PATH``, or a dotted path.
+        name: A key of ``crossbias.data.DATASETS``, ``folder:PATH``, ``hf:PATH``,
+            ``webdataset:PATH``, or a dotted path.
         split: Name of the split, such as ``train``, ``validation`` or ``test``.
         root: Folder of all data. The default is the folder that the environment variable
             ``CROSSBIAS_DATA`` names.

@@ -102,7 +102,7 @@ def test_the_cache_is_checked_against_its_digests(crossbias):
     Image.new("RGB", (8, 8), "red").save("a.png")
     read_images([Path("a.png")], Fit(8))
     code, out, _ = crossbias("data", "check", "--cache")
-    assert (code, out.endswith("1 arrays, 0.00 GB, errors: 0\n")) == (0, True)
+    assert (code, out.endswith("1 shards, 0.00 GB, errors: 0\n")) == (0, True)
     (pixels,) = Path("cache").glob("*/*/pixels")
     status, content = pixels.stat(), bytearray(pixels.read_bytes())
     content[5] ^= 1

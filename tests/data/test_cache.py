@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import crossbias.data.images.decoding
-from crossbias.data.images import cache_entry
+from crossbias.data.images import known_rows
 from crossbias.data.images.decoding import Fit, read_images
 from crossbias.data.images.private_folder import why_not_private
 from crossbias.data.memory_maps import cache_folder
@@ -104,9 +104,9 @@ def test_other_splits_of_the_same_files_copy_their_pixels(files, cache, decoding
 def test_a_further_split_reads_few_records_however_many_there_are(files, cache, monkeypatch):
     """Before, each new seed read the records of all arrays: twice as many after twice the seeds."""
     read, counts = [], []
-    real = cache_entry.read_records
+    real = known_rows.read_records
     monkeypatch.setattr(
-        cache_entry, "read_records", lambda folder: read.append(folder) or real(folder)
+        known_rows, "read_records", lambda folder: read.append(folder) or real(folder)
     )
     for first in range(5):  # the same files in another order each time
         read.clear()

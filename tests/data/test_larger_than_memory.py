@@ -14,16 +14,16 @@ import torch
 from torch import nn
 import crossbias
 from crossbias.data import memory_maps
-from crossbias.data.images.cache_entry import CacheEntry
+from crossbias.data.images.cache_entry import CacheEntry, hashed
 from crossbias.methods import ERM
 
 images = 4000
 folder = Path(sys.argv[1])
-entry = CacheEntry.of(folder, [str(number) for number in range(images)], (3, 224, 224))
+entry = CacheEntry.of(folder, hashed([str(number) for number in range(images)]), (3, 224, 224))
 entry.folder.mkdir()
-entry.pixels.touch()
-with open(entry.pixels, "r+b") as file:
-    file.truncate(images * entry.row_bytes)  # 602 MB of zeros that take no space on the disk
+entry.stored.touch()
+with open(entry.stored, "r+b") as file:
+    file.truncate(entry.bytes)  # 602 MB of zeros that take no space on the disk
 data = crossbias.BiasedDataset(
     inputs=entry.tensor(), targets=torch.arange(images) % 2, digest="known"
 )

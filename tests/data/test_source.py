@@ -65,6 +65,7 @@ def test_the_options_of_a_folder_in_the_order_of_the_record() -> None:
         ("fit", "crop"),
         ("channels", 3),
         ("depth", None),
+        ("store", "pixels"),
         ("tags", ()),
     ]
 

@@ -156,12 +156,13 @@ def test_csv_and_parquet_give_the_same_table(tmp_path):
     pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "labels.parquet")
     found, parquet = (read_table(tmp_path / f"labels.{kind}") for kind in ("csv", "parquet"))
     assert found.where == ["labels.csv line 2", "labels.csv line 4", "labels.csv line 6"]
-    assert parquet.where == [f"labels.parquet row {row}" for row in (1, 2, 3)]
+    assert list(parquet.where) == [f"labels.parquet row {row}" for row in (1, 2, 3)]
     for name in columns:
         one, other = found.encoded(name), parquet.encoded(name)
         assert one.values == other.values
         assert one.numbers.tolist() == other.numbers.tolist()
-    assert read_table(tmp_path / "labels.tsv").columns == {"file": ["a.png"], "age": ["3"]}
+    tabs = read_table(tmp_path / "labels.tsv").columns
+    assert {name: list(cells) for name, cells in tabs.items()} == {"file": ["a.png"], "age": ["3"]}
 
 
 @pytest.mark.parametrize(

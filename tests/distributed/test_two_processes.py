@@ -9,8 +9,11 @@ import torch
 
 import crossbias
 from crossbias import TrainConfig
+from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.methods import ERM, LNL, METHODS
 from crossbias.methods.scores import gradient_acceptance
+from crossbias.testing import tiny_data
+from crossbias.train import loop
 from crossbias.train.run import Run
 
 
@@ -29,6 +32,8 @@ worker = load_worker()
 def findings(program, tmp_path_factory):
     """What the two processes found, by rank. They are started once for all tests."""
     folder = tmp_path_factory.mktemp("two")
+    for name in worker.RESUMED:
+        worker.stopped(name, 1, folder / "one" / name)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -88,6 +93,45 @@ def test_every_method_ends_with_the_weights_of_one_process(findings, name):
     tolerance = 2e-3 if name in SOLVED else 2e-5
     for key, value in worker.alike(name, processes=1).items():
         torch.testing.assert_close(first[f"alike {name}"][key], value, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", worker.UNEVEN)
+def test_samples_count_alike_where_processes_cannot_divide_a_batch(findings, name):
+    expected = worker.uneven(worker.UNEVEN[name], processes=1)
+    for result in findings[0]:
+        assert result[name].keys() == expected.keys()
+        for key, value in expected.items():
+            torch.testing.assert_close(result[name][key], value, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", worker.RESUMED)
+def test_a_run_is_resumed_with_another_number_of_processes(findings, name):
+    (first, _), folder = findings
+    with worker.rows_of_batches() as rows:
+        expected = worker.alike(name, processes=1)
+    by_two, rows_of_two = first[f"resumed {name}"]
+    by_one, rows_of_one = worker.resumed(name, 1, folder / "two" / name)
+    for found in (by_two, by_one):
+        for key, value in expected.items():
+            torch.testing.assert_close(found[key], value, rtol=0, atol=2e-5)
+    if name == "erm":
+        assert len(rows) == 4
+        assert rows_of_two == rows_of_one == rows[3:]
+        assert first[f"stopped {name}"] == rows[:3]
+
+
+def test_a_resume_that_would_cut_an_epoch_otherwise_is_refused(monkeypatch, network, tmp_path):
+    """With batch normalization two processes need four samples, so that a rest of three joins."""
+    data, before = tiny_data(51), loop._minimum_batch
+    config = TrainConfig(epochs=2, batch_size=16, device="cpu")
+    monkeypatch.setattr(Run, "asked_to_stop", lambda _, step: step == 2)
+    with pytest.raises(Interrupted):
+        crossbias.fit(ERM(), data, network=network, config=config, folder=tmp_path / "run")
+    monkeypatch.setattr(loop, "_minimum_batch", lambda *inputs: 2 * before(*inputs))
+    with pytest.raises(CrossbiasError, match="with 4 steps in an epoch, here they are 3: the num"):
+        crossbias.fit(
+            ERM(), data, network=network, config=config, folder=tmp_path / "run", resume=True
+        )
 
 
 @pytest.mark.parametrize("name", worker.PAIRWISE)

@@ -4,10 +4,13 @@ Started by test_two_processes.py with LOCAL_RANK, MASTER_ADDR and MASTER_PORT se
 """
 
 import dataclasses
+import itertools
 import os
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +19,16 @@ from torch import nn
 
 import crossbias
 from crossbias import Network, TrainConfig
+from crossbias.errors import Interrupted
 from crossbias.methods import ERM, HEX, LNL, METHODS, EnD, GroupDRO, Method, ReBias
 from crossbias.methods.repair import WeightGame
 from crossbias.methods.scores import gradient_acceptance
 from crossbias.networks import Recipe
 from crossbias.runs.folder import RunFolder
 from crossbias.testing import tiny_data, tiny_network
+from crossbias.train.rehearsal import Rehearsal
 from crossbias.train.run import Run
+from crossbias.types import Batch, Losses
 
 PLAIN_LNL = LNL(layer="body.2", lambda_f=1.0, mu=1.0, from_biased=False)
 ACCEPTANCE = {"dimensions": 9, "balance": 1.0, "floor": 0.01}
@@ -125,25 +131,92 @@ OTHER_OPTIONS: dict[str, dict[str, Any]] = {
 ENSEMBLES = {"lff with ensemble": "lff", "disent with ensemble": "disent"}
 
 
-def alike(name: str, processes: int) -> dict[str, torch.Tensor]:
+def alike(name: str, processes: int, **options: Any) -> dict[str, torch.Tensor]:
     """The weights that a method ends with; no network has statistics of a batch.
 
-    Every batch has as many samples for each process.
+    Every batch has as many samples for each process. ``options`` are those of ``crossbias.fit``.
     """
     data, validation = tiny_data(), tiny_data(90, seed=1, split="validation")
     config = TrainConfig(
         epochs=2, epoch_size=32, batch_size=16, device="cpu", lr=0.01, optimizer="sgd",
         processes=processes,
     )  # fmt: skip
-    options = OTHER_OPTIONS.get(name, {})
+    settings = OTHER_OPTIONS.get(name, {})
     if name in ENSEMBLES:
-        options = {"ensemble": True, "confidence": 0.4}
+        settings = {"ensemble": True, "confidence": 0.4}
     body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU())
     torch.manual_seed(0)
     network = Network(body, nn.Linear(4, 3)) if name == "ie" else Recipe("mlp")
-    method = crossbias.create(ENSEMBLES.get(name, name), **options)
-    result = crossbias.fit(method, data, validation, network=network, config=config, progress=False)
+    method = crossbias.create(ENSEMBLES.get(name, name), **settings)
+    result = crossbias.fit(
+        method, data, validation, network=network, config=config, progress=False, **options
+    )
     return result.network.state_dict()
+
+
+UNEVEN: dict[str, dict[str, Any]] = {
+    "uneven": {},
+    "uneven, in parts": {"accumulate": 3},
+    "uneven, normalized": {"sync_batch_norm": True},
+}
+"""Trainings with batches that two processes cannot divide evenly."""
+
+
+def uneven(settings: dict[str, Any], processes: int) -> dict[str, torch.Tensor]:
+    """The weights of plain training on 48 samples in batches of 13, 13, 13 and 9."""
+    config = TrainConfig(
+        epochs=2, batch_size=13, device="cpu", lr=0.05, optimizer="sgd", processes=processes,
+        **settings,
+    )  # fmt: skip
+    layers = [nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()]
+    torch.manual_seed(0)
+    body = nn.Sequential(*layers, nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8, momentum=None))
+    network = Network(body, nn.Linear(8, 3)) if "sync_batch_norm" in settings else Recipe("mlp")
+    result = crossbias.fit(ERM(), tiny_data(), network=network, config=config, progress=False)
+    return result.network.state_dict()
+
+
+RESUMED = ("erm", "lff", "pgd")
+"""Methods that are resumed with another number of processes: plain, with a table, in stages."""
+
+
+def stopped(name: str, processes: int, folder: Path) -> list[list[int]]:
+    """Stop a run in the middle of its second epoch; the rows of its batches."""
+    before, steps = Run.asked_to_stop, itertools.count(1)
+    Run.asked_to_stop = lambda *_: next(steps) == 3
+    try:
+        with rows_of_batches() as rows, suppress(Interrupted):
+            alike(name, processes, folder=folder)
+            raise AssertionError("the run was not stopped")
+    finally:
+        Run.asked_to_stop = before
+    return rows
+
+
+def resumed(
+    name: str, processes: int, folder: Path
+) -> tuple[dict[str, torch.Tensor], list[list[int]]]:
+    """Resume a run; its weights and the rows of its batches."""
+    with rows_of_batches() as rows:
+        return alike(name, processes, folder=folder, resume=True), rows
+
+
+@contextmanager
+def rows_of_batches() -> Iterator[list[list[int]]]:
+    """Inside this, the training rows of each batch of plain training are noted, in their order."""
+    rows: list[list[int]] = []
+    before = ERM.loss
+
+    def loss(self: ERM, batch: Batch) -> Losses:
+        if not isinstance(self.run, Rehearsal):
+            rows.append(self.run.devices.gather(batch.index.float()).int().tolist())
+        return before(self, batch)
+
+    ERM.loss = loss
+    try:
+        yield rows
+    finally:
+        ERM.loss = before
 
 
 def main() -> None:
@@ -182,6 +255,11 @@ def main() -> None:
         findings[name] = result.network.state_dict()
     for name, method in PAIRWISE.items():
         findings[name] = pairwise_step(method, processes=2)
+    for name, settings in UNEVEN.items():
+        findings[name] = uneven(settings, processes=2)
+    for name in RESUMED:
+        findings[f"resumed {name}"] = resumed(name, 2, folder / "one" / name)
+        findings[f"stopped {name}"] = stopped(name, 2, folder / "two" / name)
     for name in (*METHODS, *ENSEMBLES):
         findings[f"alike {name}"] = alike(name, processes=2)
     torch.save(findings, folder / f"{rank}.pt")

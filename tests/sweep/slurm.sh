@@ -4,6 +4,11 @@
 set -eu
 folder=$2
 if [ "$1" = stop ]; then
+  # Jobs that have left their result still end, which takes a moment; nobody ends them later.
+  for _ in $(seq 60); do
+    if [ -z "$(squeue --noheader)" ]; then break; fi
+    sleep 0.5
+  done
   for name in slurmd slurmctld munged; do
     if [ -f "$folder/$name.pid" ]; then kill "$(cat "$folder/$name.pid")" 2>/dev/null || true; fi
   done

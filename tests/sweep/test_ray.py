@@ -68,7 +68,7 @@ def kill_a_worker(folder: Path) -> None:
 
 def test_a_worker_that_is_killed_resumes_elsewhere_to_the_same_bits(cluster, plan_file, tmp_path):
     plan = Plan.read(plan_file(PLAN))
-    killer = threading.Thread(target=kill_a_worker, args=[tmp_path / "ray"])
+    killer = threading.Thread(target=kill_a_worker, args=[tmp_path / "ray"], daemon=True)
     killer.start()
     runs = run_sweep(plan, tmp_path / "ray", on="ray", address=cluster, jobs=2)
     killer.join()

@@ -10,7 +10,7 @@ from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.runs import RunFolder, compare
 from crossbias.runs.sweeps import SweepFolder, runs_by_data
 from crossbias.sweep import Plan, run_sweep
-from crossbias.sweep.local import LocalExecutor, free_memory
+from crossbias.sweep.local import LocalExecutor, _wait_for_writer, free_memory
 
 TWO = """
 seeds = [0, 1]
@@ -189,6 +189,48 @@ def test_processes_train_in_parallel_and_a_killed_one_fails_alone(plan_file, tmp
     assert stopped.state == "stopped"
     assert SweepFolder(tmp_path).state_of(long[0].name) == "stopped"
     executor.close()
+
+
+DRIVER = """
+import multiprocessing, sys, time
+from pathlib import Path
+from crossbias.sweep import Plan
+from crossbias.sweep.local import _train_all
+
+forks = multiprocessing.get_context("fork")
+mine, theirs = forks.Pipe()
+
+def work():
+    mine.close()
+    _train_all(Path(sys.argv[2]), theirs, 1, None)
+
+forks.Process(target=work).start()
+mine.send(Plan.read(Path(sys.argv[1])).jobs()[0])
+time.sleep(300)
+"""
+
+
+def test_runs_save_and_end_if_their_driver_is_killed(plan_file, tmp_path, program):
+    plan = plan_file("[train]\nepochs = 100000\nbatch_size = 1")
+    (job,) = Plan.read(plan).jobs()
+    driver = program(DRIVER, ["-c", str(plan), str(tmp_path / "s")])
+    run = tmp_path / "s" / "runs" / job.name
+    while not (run / "checkpoint.pt").exists():
+        time.sleep(0.05)
+    driver.send_signal(signal.SIGKILL)
+    driver.communicate()
+    printed, limit = tmp_path / "s" / "logs" / f"{job.name}.txt", time.monotonic() + 60
+    while "stopped on request" not in printed.read_text():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    assert SweepFolder(tmp_path / "s").state_of(job.name) == "stopped"
+
+
+def test_a_run_waits_until_one_without_a_driver_has_saved(tmp_path, monkeypatch):
+    holders = iter([True, True, False])
+    monkeypatch.setattr("crossbias.sweep.local.is_written", lambda _: next(holders))
+    _wait_for_writer(tmp_path)
+    assert next(holders, None) is None
 
 
 def test_a_run_waits_for_the_memory_that_others_needed(tmp_path, monkeypatch):

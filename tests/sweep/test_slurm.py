@@ -51,12 +51,24 @@ def slurm(tmp_path_factory, monkeypatch) -> Iterator[None]:
     subprocess.run([SCRIPT, "stop", folder], check=True)
 
 
-def preempt(folder: Path) -> None:
-    """Send the signal of a preemption to the first run that has saved something."""
+def queue() -> list[str]:
+    """The identifiers of all jobs in the queue."""
+    listing = ["squeue", "--noheader", "--array", "--format=%i"]
+    return subprocess.check_output(listing, text=True).split()
+
+
+def first_saved(folder: Path) -> str:
+    """The name of the first run that has saved something."""
     while not (saved := list(folder.glob("runs/*/checkpoint.pt"))):
         time.sleep(0.1)
-    jobs = json.loads((folder / "slurm" / "jobs.json").read_text())
-    number = jobs[saved[0].parent.name]
+    return saved[0].parent.name
+
+
+def preempt(folder: Path) -> None:
+    """Send the signal of a preemption to the first run that has saved something."""
+    run = first_saved(folder)
+    ((_, names),) = json.loads((folder / "slurm" / "arrays.json").read_text()).items()
+    (number,) = [job for job in queue() if job.endswith(f"_{names.index(run)}")]
     subprocess.run(["scancel", "--signal=USR2", number], check=True)
     # Slurm lets a job that is back in its queue wait for two minutes.
     reason = ["squeue", "--noheader", "--format=%r", f"--jobs={number}"]
@@ -69,7 +81,7 @@ def test_runs_of_an_array_end_and_a_preempted_one_resumes_to_the_same_bits(
     slurm, plan_file, tmp_path
 ):
     plan = Plan.read(plan_file(PLAN))
-    signal = threading.Thread(target=preempt, args=[tmp_path / "slurm"])
+    signal = threading.Thread(target=preempt, args=[tmp_path / "slurm"], daemon=True)
     signal.start()
     runs = run_sweep(plan, tmp_path / "slurm", on="slurm", jobs=2)
     signal.join()
@@ -81,6 +93,21 @@ def test_runs_of_an_array_end_and_a_preempted_one_resumes_to_the_same_bits(
     for folder, run in zip(folders, alone, strict=True):
         other = RunFolder(tmp_path / "local" / "runs" / run.name)
         assert folder.model.read_bytes() == other.model.read_bytes()
+
+
+def test_a_killed_driver_watches_its_jobs_again(slurm, plan_file, tmp_path):
+    path, out = plan_file(PLAN), tmp_path / "slurm"
+    sweep = ["-m", "crossbias", "sweep", str(path), "--out", str(out), "--on", "slurm"]
+    with subprocess.Popen([sys.executable, *sweep], stderr=subprocess.DEVNULL) as driver:
+        first_saved(out)
+        driver.kill()
+    assert len(queue()) == 2  # one runs, one waits
+    runs = run_sweep(Plan.read(path), out, on="slurm")
+    assert [run.state for run in runs] == ["finished"] * 2
+    assert len(list((out / "slurm").glob("*_submitted.pkl"))) == 2  # none was submitted again
+    for run in runs:
+        config = json.loads((out / "runs" / run.name / "config.json").read_text())
+        assert "resumes" not in config
 
 
 def test_srun_starts_the_processes_of_one_training(slurm, tmp_path):

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from crossbias.data.own.table import EncodedColumn, is_missing, number_in
-from crossbias.data.own.table_files import as_text
+from crossbias.data.own.table import EncodedColumn, as_text, is_missing, number_in
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
 from crossbias.verify.given_columns import as_array

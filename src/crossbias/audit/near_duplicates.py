@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.memory_maps import in_parts
 from crossbias.seeds import generator_for
 
 EXAMINED: Final = 2_000  # samples whose neighbors are searched, drawn at random
@@ -59,7 +60,7 @@ def _looks(images: Tensor) -> Tensor:
     size = max(1, _CHUNK // images[0].numel())
     parts = [
         F.adaptive_avg_pool2d(chunk.float(), (_SIDE, _SIDE)).mean(1).flatten(1)
-        for chunk in images.split(size)  # type: ignore[no-untyped-call]
+        for chunk in in_parts(images, size)
     ]
     centered = torch.cat(parts)
     centered -= centered.mean(1, keepdim=True)

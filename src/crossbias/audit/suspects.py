@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.memory_maps import in_parts
 from crossbias.formatting import as_json
 from crossbias.methods.erm import BiasedERM
 from crossbias.networks import Recipe
@@ -155,7 +156,7 @@ def _shrunk(data: BiasedDataset) -> BiasedDataset:
     size = (min(height, SIDE), min(width, SIDE))
     parts = [
         F.adaptive_avg_pool2d(chunk.float(), size).round().to(torch.uint8)
-        for chunk in data.inputs.split(256)  # type: ignore[no-untyped-call]
+        for chunk in in_parts(data.inputs, 256)
     ]
     images = torch.cat(parts)
     channels = images.transpose(0, 1).flatten(1).float() / 255

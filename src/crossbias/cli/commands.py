@@ -150,9 +150,9 @@ def train(
     Prints the accuracies on each test split. The run folder --out keeps the model, its
     configuration, the log and the predictions; `crossbias compare` and `crossbias report` read it.
 
-    For your own images (folder:PATH, hf:PATH), image size, network, epochs, learning rate and
-    augmentation are chosen by what is there. The first lines say what was chosen and how to
-    change it.
+    For your own images (folder:PATH, hf:PATH, webdataset:PATH), image size, network, epochs,
+    learning rate and augmentation are chosen by what is there. The first lines say what was chosen
+    and how to change it.
     """
     if resume and out is None:
         raise CrossbiasError("--resume needs the folder of the run: --out runs/NAME")

@@ -118,11 +118,11 @@ def _check_cache() -> int:
     """Print what is wrong in the cache and return the number of errors."""
     from crossbias.data.images.cache_check import check_cache
 
-    arrays = list(check_cache())
-    problems = [each for each in arrays if each.problem]
+    shards = list(check_cache())
+    problems = [each for each in shards if each.problem]
     for each in problems:
         say(f"error: {each.folder}: {each.problem}; delete it, and its images are decoded again")
-    size = f"{len(arrays):,} arrays, {sum(each.size for each in arrays) / 1e9:.2f} GB"
+    size = f"{len(shards):,} shards, {sum(each.size for each in shards) / 1e9:.2f} GB"
     say(f"cache {cache_folder()}: {size}, errors: {len(problems)}")
     return len(problems)
 
@@ -239,6 +239,30 @@ def stylize(
     words = [word for key, value in options.given(**given).items() for word in (f"--{key}", value)]
     words += [word for key, value in settings.items() for word in ("--set", f"data.{key}={value}")]
     say(f"next: crossbias train --data {shlex.join([name, *words])} --method erm")
+
+
+@app.command()
+def pack(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A Hugging Face data set on a hub, or its folder."),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the tars. An interrupted one is continued.")],
+    split: Annotated[list[str] | None, typer.Option(help="Split to read; may be repeated.")] = None,
+) -> None:
+    """Write a streamed Hugging Face data set to WebDataset tars.
+
+    Reads one sample at a time, so that the data set is never whole in memory or in another folder.
+    Tars have up to 2 GiB. Prints the command that trains on them.
+    """
+    from crossbias.data.own.packing import pack as write_tars
+    from crossbias.data.own.packing import streamed
+
+    for each in split or ["train"]:
+        written = write_tars(streamed(name, each), out, split=each, progress=shown_progress())
+        say(f"{each}: {written:,} samples")
+    data = shlex.quote(f"webdataset:{out}")
+    say(f"next: crossbias train --data {data} --target COLUMN --method erm")
 
 
 def _experiment(name: str, set_: list[str] | None, **given: Any) -> Experiment:

@@ -15,6 +15,8 @@ from crossbias.data.noise import with_label_noise
 from crossbias.data.own.from_torch import from_torch
 from crossbias.data.own.hugging_face import HuggingFace
 from crossbias.data.own.image_folder import Folder
+from crossbias.data.own.packing import pack
+from crossbias.data.own.web_dataset import WebDataset
 from crossbias.data.planting.planted_cues import plant_values
 from crossbias.data.planting.planting import plant, replant
 from crossbias.data.published.bar import BAR
@@ -51,6 +53,7 @@ _SOURCES = (
     CovidCXR,
     Folder,
     HuggingFace,
+    WebDataset,
 )
 DATASETS: dict[str, type[Source]] = {kind.name: kind for kind in _SOURCES}
 """Data sources by name. A source of your own is named by its dotted path instead."""
@@ -77,18 +80,24 @@ __all__ = [
     "Toy2d",
     "Waterbirds",
     "WatermarkedMNIST",
+    "WebDataset",
     "create_source",
     "find_source",
     "from_torch",
     "load",
     "make_waterbirds",
+    "pack",
     "plant",
     "plant_values",
     "replant",
     "with_label_noise",
 ]
 
-_WITH_PATH = ("folder", "hf")  # these names continue with the path of the data: folder:PATH
+_WITH_PATH = (
+    "folder",
+    "hf",
+    "webdataset",
+)  # these names continue with the path of the data: folder:PATH
 
 
 def find_source(name: str) -> type[Source]:
@@ -136,7 +145,8 @@ def load(
     ``crossbias.load`` does the same, except that it chooses the size of your own images.
 
     Args:
-        name: A key of ``DATASETS``, ``folder:PATH``, ``hf:PATH``, or a dotted path.
+        name: A key of ``DATASETS``, ``folder:PATH``, ``hf:PATH``, ``webdataset:PATH``, or a
+            dotted path.
         split: Name of the split, such as ``train``, ``validation`` or ``test``.
         root: Folder of all data. The default is the folder that the environment variable
             ``CROSSBIAS_DATA`` names.

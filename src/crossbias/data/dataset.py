@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from crossbias.data.augment.geometry import center_crop
-from crossbias.data.memory_maps import rows_of
+from crossbias.data.memory_maps import in_parts, rows_of
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import unknown
 from crossbias.types import UNKNOWN
+
+_PART = 2**24  # bytes of a tensor that are hashed at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -187,8 +189,8 @@ class BiasedDataset:
 def tensor_digest(tensor: Tensor) -> str:
     """SHA-256 of the type, shape and bytes of a tensor, which is read in parts."""
     digest = hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-    for start in range(0, len(tensor), 4096):
-        digest.update(tensor[start : start + 4096].contiguous().numpy().data)
+    for part in in_parts(tensor, max(1, _PART * len(tensor) // max(1, tensor.nbytes))):
+        digest.update(part.contiguous().numpy().data)
     return digest.hexdigest()
 
 

@@ -36,7 +36,9 @@ class Loader:
         self.share = share
         self.workers = workers
         self.resident = data.inputs.nbytes <= resident_bytes
-        self.inputs = data.inputs.to(device) if self.resident else data.inputs
+        # Images that are decoded whenever they are read are decoded once if they all fit.
+        copy = getattr(data.inputs, "decoded_when_read", False)
+        self.inputs = data.inputs.to(device, copy=copy) if self.resident else data.inputs
         self.targets, self.biases = data.targets.to(device), data.biases.to(device)
         self.index, self.groups = data.index.to(device), data.groups.to(device)
         self.images = data.inputs.dtype == torch.uint8

@@ -5,7 +5,8 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO, Final
 
@@ -41,7 +42,7 @@ def rows_of(inputs: Tensor, rows: Tensor) -> Tensor:
     in the folder of the cache. The file disappears with the tensor.
     """
     numbers = rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows
-    row_bytes = max(1, inputs[:1].nbytes)
+    row_bytes = max(1, inputs.nbytes // max(1, len(inputs)))
     if inputs.dtype != torch.uint8 or len(numbers) * row_bytes <= LARGEST_COPY:
         return inputs[numbers]
     cut = numbers.split(max(1, _CHUNK // row_bytes))  # type: ignore[no-untyped-call]
@@ -52,10 +53,14 @@ def joined(first: Tensor, second: Tensor) -> Tensor:
     """The rows of two arrays of images in one, in memory or in a file as by ``rows_of``."""
     if first.nbytes + second.nbytes <= LARGEST_COPY:
         return torch.cat([first, second])
-    step = max(1, _CHUNK // max(1, first[:1].nbytes))
-    parts = (array[start : start + step] for array in (first, second)
-             for start in range(0, len(array), step))  # fmt: skip
+    step = max(1, _CHUNK * len(first) // max(1, first.nbytes))
+    parts = chain(in_parts(first, step), in_parts(second, step))
     return _in_a_file(parts, (len(first) + len(second), *first.shape[1:]))
+
+
+def in_parts(inputs: Tensor, size: int) -> Iterator[Tensor]:
+    """So many rows at a time, each read when it is its turn."""
+    return (inputs[start : start + size] for start in range(0, len(inputs), size))
 
 
 def _in_a_file(parts: Iterable[Tensor], shape: tuple[int, ...]) -> Tensor:

@@ -1,57 +1,63 @@
-"""estimate: how long a sweep will take, from a few timed steps of each method, data and network."""
+"""estimate: how long a sweep will take, from a few timed steps of each kind of run."""
 
 import json
 import math
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from crossbias.data import BiasedDataset
 from crossbias.progress import Progress
-from crossbias.runs.files import read_json
 from crossbias.sweep.job import Job
+from crossbias.train.config import TrainConfig
 
 _STEPS = (2, 12)  # of the two timed trainings
 
 
 class Timing(NamedTuple):
-    """How fast runs of one method, data and network are.
+    """How fast runs of one method, data, network and device are.
 
     Args:
         fixed: Seconds of a run without its steps: reading data, judging, writing.
         sample: Seconds for each sample that is trained on.
-        samples: Training samples.
     """
 
     fixed: float
     sample: float
-    samples: int
 
 
 def estimate(jobs: Sequence[Job], progress: Progress | None = None) -> list[float]:
     """The seconds that each run would take alone, in the same order.
 
-    One run of each method, data and network is trained for a few steps, twice, in a folder that is
-    deleted. The difference is the time of the steps, which grows with the length of the training.
+    One run of each method, data, network and device is trained for a few steps, twice, in a folder
+    that is deleted. The difference is the time of the steps, which grows with the length of the
+    training.
     """
-    timings: dict[str, Timing] = {}
-    found = []
+    kinds: dict[str, list[Job]] = {}
     for job in jobs:
-        kind = json.dumps(
-            [job.tables[table] for table in ("method", "data", "network")], default=str
-        )
-        if kind not in timings:
-            if progress is not None:
-                progress.note(f"timing {job.name}")
-            timings[kind] = _timed(job)
-        found.append(_seconds(timings[kind], job.tables["train"]))
-    return found
+        kinds.setdefault(_kind(job), []).append(job)
+    found: dict[str, float] = {}
+    for alike in kinds.values():
+        if progress is not None:
+            progress.note(f"timing {alike[0].name}")
+        timing, data = _timed(alike[0])
+        for job in alike:
+            found[job.name] = _seconds(timing, job.experiment().training(data), len(data))
+    return [found[job.name] for job in jobs]
 
 
-def _timed(job: Job) -> Timing:
-    seconds, settings = [], {}
+def _kind(job: Job) -> str:
+    """What the time of a step depends on, but for the size of a batch."""
+    tables = [job.tables[table] for table in ("method", "data", "network")]
+    return json.dumps([*tables, job.tables["train"].get("device")], default=str)
+
+
+def _timed(job: Job) -> tuple[Timing, BiasedDataset]:
+    """How fast a run is, and its training data."""
+    seconds = []
     with tempfile.TemporaryDirectory() as folder:
         for steps in _STEPS:
             train = {**job.tables["train"], "steps": steps, "epochs": 1}
@@ -60,19 +66,14 @@ def _timed(job: Job) -> Timing:
             experiment = short.experiment()
             experiment.run(Path(folder, str(steps)))
             seconds.append(time.perf_counter() - started)
-            settings = read_json(Path(folder, str(steps), "config.json"))["train"]
-        samples = len(experiment.split("train"))
-    trained = (_STEPS[1] - _STEPS[0]) * settings["batch_size"]
-    each = max(seconds[1] - seconds[0], 0.0) / trained
-    fixed = max(seconds[0] - _STEPS[0] * settings["batch_size"] * each, 0.0)
-    return Timing(fixed, each, samples)
+    data = experiment.split("train")
+    size = experiment.training(data).batch_size
+    each = max(seconds[1] - seconds[0], 0.0) / ((_STEPS[1] - _STEPS[0]) * size)
+    return Timing(max(seconds[0] - _STEPS[0] * size * each, 0.0), each), data
 
 
-def _seconds(timing: Timing, train: Mapping[str, Any]) -> float:
-    """The seconds of a run by what its table [train] says."""
-    from crossbias.train.config import TrainConfig
-
-    config = TrainConfig.from_dict(train)
-    epoch = config.epoch_size or timing.samples
+def _seconds(timing: Timing, config: TrainConfig, samples: int) -> float:
+    """The seconds of a run with these settings on so many training samples."""
+    epoch = config.epoch_size or samples
     steps = config.steps or config.epochs * math.ceil(epoch / config.batch_size)
     return timing.fixed + timing.sample * steps * config.batch_size

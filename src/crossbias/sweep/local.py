@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -14,6 +16,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from crossbias.runs.writer import is_written
 from crossbias.sweep.job import Job, Outcome
 from crossbias.sweep.worker import train_job
 
@@ -22,6 +25,7 @@ _PRELOADED = [  # what a run imports
     *("filelock", "rich.console", "scipy.special", "timm"),
 ]
 _RUNS = 50  # of one process, before a new one takes its place
+_SAVING_SECONDS = 30.0  # that a run may take to save after its driver was killed
 _MARGIN = 1.1  # times the most memory that a run had, before another one starts
 
 
@@ -40,8 +44,8 @@ class LocalExecutor:
     """Processes of this machine, forked from one that has imported torch already.
 
     A process trains several runs, because a new one needs longer than a tiny run. A run that fails
-    takes its process with it. A further run starts only if the memory that earlier runs needed is
-    free.
+    takes its process with it. If the process that drives the sweep is killed, the runs save and
+    end. A further run starts only if the memory that earlier runs needed is free.
 
     Args:
         folder: The sweep's folder.
@@ -155,12 +159,29 @@ def _train_all(folder: Path, channel: Connection, threads: int, device: int | No
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
         os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[device] if visible else str(device)
     torch.set_num_threads(threads)
+    threading.Thread(target=_end_with_driver, daemon=True).start()
     while True:
         try:
             job = channel.recv()
+            _wait_for_writer(folder / "runs" / job.name)
+            channel.send(train_job(job, folder))
         except (EOFError, OSError):
             return
-        channel.send(train_job(job, folder))
+
+
+def _end_with_driver() -> None:
+    """Let this process save and end as soon as the one that drives the sweep is gone."""
+    driver = multiprocessing.parent_process()
+    assert driver is not None
+    driver.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _wait_for_writer(run: Path) -> None:
+    """Wait until a process whose driver was killed has saved the run; longer ones are refused."""
+    limit = time.monotonic() + _SAVING_SECONDS
+    while is_written(run) and time.monotonic() < limit:
+        time.sleep(0.05)
 
 
 def free_memory(root: Path = Path("/")) -> int | None:

@@ -1,6 +1,7 @@
 """SlurmExecutor: each run a job of a Slurm array, through submitit."""
 
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -84,12 +85,13 @@ class SlurmExecutor:
             folder=self.folder / "slurm", max_num_timeout=_TIMEOUTS
         )
         given = {"job_name": "crossbias", "time": 60, "array_parallelism": jobs, **options}
+        self._title = str(given["job_name"])
         try:
             self._executor.update_parameters(**given)
         except (TypeError, NameError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]
             raise CrossbiasError(f"[slurm] of the plan does not fit: {reason}") from error
-        self._ids = self.folder / "slurm" / "jobs.json"
+        self._arrays = self.folder / "slurm" / "arrays.json"
         self._running: dict[str, submitit.Job[Outcome]] = {}
         self._missing: dict[str, int] = {}
         self._looked = 0.0
@@ -103,12 +105,18 @@ class SlurmExecutor:
         """Put jobs into the queue as one array; those that are still in it are only watched."""
         from submitit import SlurmJob
 
-        known, queued = self._known(), set(self._queue())
-        left = {name: number for name, number in known.items() if number in queued}
+        left = self._left()
+        new = [job for job in jobs if job.name not in left]
         for job in jobs:
             if job.name in left:
                 self._running[job.name] = SlurmJob(self.folder / "slurm", left[job.name])
-        new = [job for job in jobs if job.name not in left]
+        if not new:
+            return
+        array = secrets.token_hex(4)
+        self._arrays.parent.mkdir(parents=True, exist_ok=True)
+        # Written first: if this process is killed now, its jobs are found by the array's name.
+        write_json(self._arrays, self._known() | {array: [job.name for job in new]})
+        self._executor.update_parameters(job_name=f"{self._title}-{array}")
         try:
             with self._executor.batch():
                 submitted = [self._executor.submit(SlurmTask(job, self.folder)) for job in new]
@@ -116,7 +124,6 @@ class SlurmExecutor:
             reason = " ".join(str(error).split())[-300:]
             raise CrossbiasError(f"Slurm did not take the jobs: {reason}") from error
         self._running |= {job.name: each for job, each in zip(new, submitted, strict=True)}
-        write_json(self._ids, known | {name: job.job_id for name, job in self._running.items()})
 
     def ended(self, seconds: float) -> list[Outcome]:
         """Outcomes of jobs that left a result, and of those that left the queue without one."""
@@ -142,8 +149,25 @@ class SlurmExecutor:
     def close(self) -> None:
         """Jobs in the queue go on without this process."""
 
-    def _known(self) -> dict[str, str]:
-        return dict(read_json(self._ids)) if self._ids.exists() else {}
+    def _known(self) -> dict[str, list[str]]:
+        """The names of the runs of each array that was ever submitted, in their order."""
+        return dict(read_json(self._arrays)) if self._arrays.exists() else {}
+
+    def _left(self) -> dict[str, str]:
+        """Identifiers of jobs that an earlier process put into the queue, by the run's name."""
+        from submitit import SlurmJob
+
+        arrays, found = self._known(), {}
+        for number, title in self._queue().items():
+            names = arrays.get(title.rpartition("-")[2])
+            if names is None:
+                continue
+            job: SlurmJob[Outcome] = SlurmJob(self.folder / "slurm", number)
+            if job.paths.submitted_pickle.exists():
+                found[names[int(number.partition("_")[2] or 0)]] = number
+            else:  # the process was killed before it had written what the job shall do
+                job.cancel(check=False)
+        return found
 
     def _result(self, name: str, job: "submitit.Job[Outcome]") -> Outcome:
         try:
@@ -154,7 +178,7 @@ class SlurmExecutor:
 
     def _lost(self, known: set[str]) -> list[Outcome]:
         """Jobs that are neither in the queue nor have a result."""
-        queued, lost = set(self._queue()), []
+        queued, lost = self._queue(), []
         for name, job in self._running.items():
             gone = job.job_id not in queued and not job.paths.result_pickle.exists()
             self._missing[name] = self._missing.get(name, 0) + 1 if gone else 0
@@ -163,10 +187,11 @@ class SlurmExecutor:
                 lost.append(Outcome(name, "stopped") if self._stopping else failed)
         return lost
 
-    def _queue(self) -> list[str]:
-        """The identifiers of all jobs in the queue, those of arrays one by one."""
-        listing = ["squeue", "--noheader", "--array", "--format=%i"]
+    def _queue(self) -> dict[str, str]:
+        """Names of all jobs in the queue by identifier, those of arrays one by one."""
+        listing = ["squeue", "--noheader", "--array", "--format=%i %j"]
         found = subprocess.run(listing, capture_output=True, text=True, check=False)
         if found.returncode:
             raise CrossbiasError(f"Slurm does not answer: {found.stderr.strip()[-300:]}")
-        return found.stdout.split()
+        lines = [line.partition(" ") for line in found.stdout.splitlines()]
+        return {number: title.strip() for number, _, title in lines}

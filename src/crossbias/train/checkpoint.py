@@ -11,7 +11,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import load_torch, write_atomically
 
-_FORMAT = 3
+_FORMAT = 4
 _LARGEST_WEIGHT = 1e10  # no network computes with such weights; the next updates overflow
 _MOMENTS = (  # what torch's optimizers keep for each parameter
     ((Adam, AdamW), ("step", "exp_avg", "exp_avg_sq")),
@@ -20,7 +20,7 @@ _MOMENTS = (  # what torch's optimizers keep for each parameter
 _FOLLOWS = ("lr", "capturable")  # options that follow the schedule and the device
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("method", "data", "identity", "stage"), str),
-    **dict.fromkeys(("epoch", "step", "logged"), int),
+    **dict.fromkeys(("epoch", "step", "epoch_steps", "logged"), int),
     **dict.fromkeys(("stages", "meter", "state"), dict),
     "pace": (tuple, list),
     "best": (dict, type(None)),

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from crossbias.data.images.cache import cached
+from crossbias.data.images.cache import Store, cached
 from crossbias.data.images.dicom import dicom_image, dicom_size, is_dicom
 from crossbias.data.images.encoded_images import EncodedImage, UnusableImages, unreadable
 from crossbias.errors import CrossbiasError
@@ -78,15 +78,21 @@ def read_items(
     items: Sequence[EncodedImage],
     fit: Fit,
     *,
+    store: Store = "pixels",
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[Tensor, str]:
-    """Like ``read_images``, for images that are not separate files."""
+    """Like ``read_images``, for images that are not separate files.
+
+    With ``store="bytes"``, the cache keeps the encoded images, which are decoded when they are
+    read.
+    """
     return cached(
         items,
-        lambda file: decode(file, fit),
+        partial(decode, fit=fit),
         kind=fit.kind,
         shape=(fit.channels, fit.size, fit.size),
+        store=store,
         cache=cache,
         progress=progress or Progress(),
     )
@@ -220,14 +226,15 @@ def file_items(
     With ``present``, missing files are refused; otherwise each is refused when it is opened.
     """
     items, reasons = [], {}
+    state: tuple[int, ...]
     for row, file in enumerate(files):
         try:
             status = os.stat(file)
-            state: tuple[int, ...] = (status.st_size, status.st_mtime_ns)
+            size, state = status.st_size, (status.st_size, status.st_mtime_ns)
         except OSError as error:
-            reasons[row], state = unreadable(error), ()
+            reasons[row], size, state = unreadable(error), 0, ()
         identity = repr((os.path.abspath(file), *state))
-        items.append(EncodedImage(identity, names[row], partial(_opened, file)))
+        items.append(EncodedImage(identity, names[row], partial(_opened, file), size))
     if reasons and present:
         raise UnusableImages(reasons, names)
     return items

@@ -13,6 +13,7 @@ class EncodedImage(NamedTuple):
     identity: str  # key of its pixels in the cache; changes whenever its content may have changed
     name: str  # in messages: its file, and its row where a table names it
     open: Callable[[], BinaryIO]  # opens its bytes
+    size: int  # number of its bytes; 0 where it is missing
 
 
 class UnusableImages(CrossbiasError):

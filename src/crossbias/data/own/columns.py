@@ -1,6 +1,6 @@
 """Columns as a person names them: ``hospital``, ``hospital,sex``, or binned as ``age:30,40``."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -59,16 +59,16 @@ def attribute_columns(table: LabelTable, *, apart: Iterable[str]) -> list[Chosen
     apart = set(apart)
     return [
         ChosenColumn(name)
-        for name, cells in table.columns.items()
-        if name not in apart and _has_few_values(cells)
+        for name in table.columns
+        if name not in apart and _has_few_values(table.counts(name))
     ]
 
 
-def _has_few_values(cells: Sequence[str]) -> bool:
-    known = [cell for cell in cells if not is_missing(cell)]
-    values = set(known)
-    mixed = len({number_in(value) is None for value in values}) > 1
-    return not mixed and 2 <= len(values) <= min(MOST_VALUES, len(known) // _ROWS_EACH)
+def _has_few_values(counts: Mapping[str, int]) -> bool:
+    known = {cell: count for cell, count in counts.items() if not is_missing(cell)}
+    if not 2 <= len(known) <= min(MOST_VALUES, sum(known.values()) // _ROWS_EACH):
+        return False
+    return len({number_in(value) is None for value in known}) == 1
 
 
 def _limit(column: str, text: str) -> float:

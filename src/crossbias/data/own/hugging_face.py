@@ -8,11 +8,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from crossbias.data.images.cache import Store
 from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.memory_maps import cache_folder
 from crossbias.data.own.labels import SPLIT_COLUMN
-from crossbias.data.own.table import LabelTable
-from crossbias.data.own.table_files import as_text
+from crossbias.data.own.table import LabelTable, as_text
 from crossbias.data.own.table_source import Bits, TableSource
 from crossbias.errors import CrossbiasError
 from crossbias.extras import check_installed
@@ -46,6 +46,7 @@ class HuggingFace(TableSource):
     fit: Literal["crop", "squash"] = "crop"
     channels: Literal[1, 3] = 3
     depth: Bits | None = None
+    store: Store = "pixels"
 
     @cached_property
     def table(self) -> LabelTable:
@@ -64,15 +65,16 @@ class HuggingFace(TableSource):
     @cached_property
     def items(self) -> list[EncodedImage]:
         """The image of every row."""
-        contents = [text for part in self._parts.values() for text in _contents(part, self._image)]
+        contents = [each for part in self._parts.values() for each in _contents(part, self._image)]
         rows = zip(contents, self.table.where, self._places, strict=True)
         return [
             EncodedImage(
                 content,
                 f"{where}: the image",
                 partial(_opened, self._parts[split], self._image, row),
+                size,
             )
-            for content, where, (split, row) in rows
+            for (content, size), where, (split, row) in rows
         ]
 
     @cached_property
@@ -127,12 +129,12 @@ def _texts(part: Any, name: str) -> list[str]:
     return [as_text(cell) for cell in cells]
 
 
-def _contents(part: Any, image: str) -> Iterator[str]:
-    """The hash of every encoded image: a fingerprint is a text that any data set can claim."""
+def _contents(part: Any, image: str) -> Iterator[tuple[str, int]]:
+    """Hash and size of every encoded image: a fingerprint is a text that any data set can claim."""
     for chunk in part.data.column(image).chunks:
         for cell in chunk.field("bytes"):
             content = cell.as_buffer() if cell.is_valid else b""
-            yield f"content {hashlib.sha256(content).hexdigest()}"
+            yield f"content {hashlib.sha256(content).hexdigest()}", len(content)
 
 
 def _opened(part: Any, image: str, row: int) -> BinaryIO:

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from crossbias.data.images.cache import Store
 from crossbias.data.images.decoding import file_items
 from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.data.images.files_inside import files_inside
@@ -49,6 +50,8 @@ class Folder(TableSource):
         channels: 3 for color, or 1 for gray.
         depth: Number of bits that the values of 16-bit images use, such as 12. The default is
             the smallest number that holds the largest value of all images.
+        store: What the cache keeps: the decoded ``pixels``, or the ``bytes`` of the files, which
+            are then decoded whenever a batch is made. Batches are the same.
         tags: Tags of DICOM files that become columns, such as ``Manufacturer``. No other tag is
             read.
     """
@@ -71,6 +74,7 @@ class Folder(TableSource):
     fit: Literal["crop", "squash"] = "crop"
     channels: Literal[1, 3] = 3
     depth: Bits | None = None
+    store: Store = "pixels"
     tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

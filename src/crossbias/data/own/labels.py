@@ -3,8 +3,9 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final
 
 import torch
@@ -131,23 +132,39 @@ def split_by_fraction(
     """
     if min(fractions.values()) < 0 or not math.isclose(sum(fractions.values()), 1):
         raise CrossbiasError(f"the fractions of the splits must sum to 1, got {dict(fractions)}")
-    units = list(_rows_by(range(len(groups)) if together is None else together).values())
-    usual = [Counter(groups[row] for row in rows).most_common(1)[0][0] for rows in units]
     generator = generator_for(seed, "splits")
+    found = [""] * len(groups)
+    if together is None:
+        drawn = (shuffled(torch.tensor(rows), generator) for rows in _rows_by(groups).values())
+        order = torch.cat(list(drawn)).tolist()
+        for row, split in zip(
+            order, _furthest_behind(repeat(1, len(order)), fractions), strict=True
+        ):
+            found[row] = split
+        return found
+    units = list(_rows_by(together).values())
+    usual = [Counter(groups[row] for row in rows).most_common(1)[0][0] for rows in units]
     order = []
     for members in _rows_by(usual).values():
-        drawn = shuffled(torch.tensor(members), generator).tolist()
-        order += sorted(drawn, key=lambda unit: -len(units[unit]))  # small ones even out the rest
-    found = [""] * len(groups)
-    behind = dict.fromkeys(fractions, 0.0)
-    for unit in order:
-        for split, fraction in fractions.items():
-            behind[split] += fraction * len(units[unit])
-        chosen = max(behind, key=lambda split: behind[split])
-        behind[chosen] -= len(units[unit])
+        drawn_units = shuffled(torch.tensor(members), generator).tolist()
+        # Small ones even out the rest.
+        order += sorted(drawn_units, key=lambda unit: -len(units[unit]))
+    sizes = [len(units[unit]) for unit in order]
+    for unit, split in zip(order, _furthest_behind(sizes, fractions), strict=True):
         for row in units[unit]:
-            found[row] = chosen
+            found[row] = split
     return found
+
+
+def _furthest_behind(sizes: Iterable[int], fractions: Mapping[str, float]) -> Iterator[str]:
+    """For units of so many samples, one after the other, the split that is furthest behind."""
+    splits, shares = list(fractions), list(fractions.values())
+    behind = [0.0] * len(splits)
+    for size in sizes:
+        behind = [lag + share * size for lag, share in zip(behind, shares, strict=True)]
+        chosen = behind.index(max(behind))
+        behind[chosen] -= size
+        yield splits[chosen]
 
 
 def _rows_by(values: Sequence[Hashable]) -> dict[Hashable, list[int]]:

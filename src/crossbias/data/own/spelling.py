@@ -1,26 +1,26 @@
 """Values that may be misspelled: ``Male`` beside ``male``, and words for a missing value."""
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from crossbias.data.own.table import LabelTable, is_missing
 
 
 def spelling_note(table: LabelTable, columns: Iterable[str]) -> str | None:
     """A sentence about doubtful values of some columns, with their counts; None without any."""
-    found = [text for name in columns for text in _doubts(name, Counter(table.column(name)))]
+    found = [text for name in columns for text in _doubts(name, table.counts(name))]
     return f"{table.name}: {'; '.join(found)}" if found else None
 
 
 def alone_note(table: LabelTable, group_by: str) -> str | None:
     """A sentence about the rows without a value of ``group_by``; None if all have one."""
-    alone = sum(map(is_missing, table.column(group_by)))
+    counts = table.counts(group_by)
+    alone = sum(count for cell, count in counts.items() if is_missing(cell))
     if not alone:
         return None
     return f"{table.name}: {group_by} is missing in {alone:,} rows, each of which counts alone"
 
 
-def _doubts(name: str, counts: Counter[str]) -> list[str]:
+def _doubts(name: str, counts: Mapping[str, int]) -> list[str]:
     missing = [cell for cell in counts if is_missing(cell)]
     spellings: dict[str, list[str]] = {}
     for cell in sorted(counts.keys() - set(missing)):
@@ -35,7 +35,7 @@ def _doubts(name: str, counts: Counter[str]) -> list[str]:
     return doubts
 
 
-def _counted(cells: list[str], counts: Counter[str]) -> str:
+def _counted(cells: list[str], counts: Mapping[str, int]) -> str:
     """Cells with their number of rows, as in ``'Male' (12 rows) and 'male' (1 row)``."""
     return " and ".join(
         f"{repr(cell) if cell else 'empty cells'} ({counts[cell]:,} row{'s'[: counts[cell] != 1]})"

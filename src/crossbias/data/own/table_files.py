@@ -2,6 +2,7 @@
 
 import codecs
 import csv
+import importlib.util
 import io
 import shlex
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from crossbias.data.own.arrow_cells import ArrowCells, NumberedRows
 from crossbias.data.own.table import LabelTable
 from crossbias.errors import CrossbiasError
 from crossbias.extras import check_installed
@@ -32,7 +34,51 @@ def read_table(path: Path) -> LabelTable:
     return table
 
 
+def _plain_text(path: Path, suffix: str) -> LabelTable | None:
+    """The table of a file with one line for each row, read by Arrow; None for all other files.
+
+    Quotes, empty lines, lines of other lengths and wrong bytes are left to the reader that knows
+    the line of each row.
+    """
+    if importlib.util.find_spec("pyarrow") is None:
+        return None
+    import pyarrow
+    from pyarrow import csv as arrow
+
+    lines, last = 0, b""
+    with open(path, "rb") as file:
+        header = file.readline().decode("utf-8-sig", errors="replace")
+        file.seek(0)
+        while part := file.read(2**22):
+            if b'"' in part or b"\0" in part:
+                return None
+            lines, last = lines + part.count(b"\n"), part[-1:]
+    lines += last != b"\n"
+    usual = "\t" if suffix == ".tsv" else ","
+    separator = separator_of(header, usual)
+    names = [name.strip() for name in header.rstrip("\r\n").split(separator)]
+    if not header.strip() or len(set(names)) < len(names):
+        return None
+    texts = {name: pyarrow.string() for name in names}
+    try:
+        found = arrow.read_csv(
+            path,
+            read_options=arrow.ReadOptions(column_names=names, skip_rows=1),
+            parse_options=arrow.ParseOptions(delimiter=separator, quote_char=False),
+            convert_options=arrow.ConvertOptions(column_types=texts, strings_can_be_null=False),
+        )
+    except pyarrow.ArrowException:
+        return None
+    if found.num_rows != lines - 1:
+        return None
+    columns = {name: ArrowCells(found.column(at)) for at, name in enumerate(names) if name}
+    where = NumberedRows(f"{path.name} line", 2, found.num_rows)
+    return LabelTable(str(path), columns, where, _note(path, separator, usual))
+
+
 def _text(path: Path, suffix: str) -> LabelTable:
+    if (plain := _plain_text(path, suffix)) is not None:
+        return plain
     content, usual = _decoded(path), "\t" if suffix == ".tsv" else ","
     separator = separator_of(content, usual)
     rows = _rows(io.StringIO(content, newline=""), separator)
@@ -50,8 +96,13 @@ def _text(path: Path, suffix: str) -> LabelTable:
         lines.append(f"{path.name} line {line}")
         cells.append(row)
     columns = {name: [row[at] for row in cells] for at, name in enumerate(header) if name}
-    note = f"{path} is read as separated by {_SEPARATORS[separator]}s"
-    return LabelTable(str(path), columns, lines, "" if separator == usual else note)
+    return LabelTable(str(path), columns, lines, _note(path, separator, usual))
+
+
+def _note(path: Path, separator: str, usual: str) -> str:
+    if separator == usual:
+        return ""
+    return f"{path} is read as separated by {_SEPARATORS[separator]}s"
 
 
 def _decoded(path: Path) -> str:
@@ -96,22 +147,8 @@ def _parquet(path: Path) -> LabelTable:
     import pyarrow.parquet
 
     try:
-        found = pyarrow.parquet.read_table(path).to_pydict()
+        found = pyarrow.parquet.read_table(path)
     except pyarrow.ArrowInvalid as error:
         raise CrossbiasError(f"{path} is not a Parquet file: {error}") from error
-    columns = {name: [as_text(cell) for cell in cells] for name, cells in found.items()}
-    count = len(next(iter(columns.values()), []))
-    return LabelTable(str(path), columns, [f"{path.name} row {row + 1}" for row in range(count)])
-
-
-def as_text(value: object) -> str:
-    """A cell as a CSV file would have it; whole numbers have no decimal point.
-
-    >>> as_text(2.0), as_text(0.5), as_text(True), as_text(None), as_text("a ")
-    ('2', '0.5', 'True', '', 'a')
-    """
-    if value is None:
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value).strip()
+    columns = {name: ArrowCells(found.column(name)) for name in found.column_names}
+    return LabelTable(str(path), columns, NumberedRows(f"{path.name} row", 1, found.num_rows))

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.data.images.cache import Store
 from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit, read_items
 from crossbias.data.images.depth import WideImages, wide_images
 from crossbias.data.images.encoded_images import EncodedImage
@@ -50,6 +51,7 @@ class TableSource(Source):
     fit: Literal["crop", "squash"]
     channels: Literal[1, 3]
     depth: int | None
+    store: Store
 
     @cached_property
     @abstractmethod
@@ -63,7 +65,8 @@ class TableSource(Source):
 
     def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
         """Read the images of some rows from the cache; also return their digest."""
-        return read_items([self.items[row] for row in rows], self.fitted(), progress=self.progress)
+        items = [self.items[row] for row in rows]
+        return read_items(items, self.fitted(), store=self.store, progress=self.progress)
 
     @property
     def title(self) -> str:

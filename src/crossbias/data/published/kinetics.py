@@ -6,6 +6,7 @@ from typing import Final
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images.decoding import Fit, read_images
+from crossbias.data.images.stored_images import as_clips
 from crossbias.data.published.clips import FRAMES, clip_files, clips_in
 from crossbias.data.published.image_source import ImageSource, Listing
 from crossbias.errors import CrossbiasError
@@ -66,8 +67,7 @@ class Kinetics10(ImageSource):
         clips = self.listed(split, root=root, seed=seed)
         frames = [frame for clip in clips.files for frame in self.frames(clip)]
         images, digest = read_images(frames, self.fit, progress=self.progress)  # (n T, C, S, S)
-        inputs = images.view(-1, FRAMES, *images.shape[1:]).transpose(1, 2)  # (n, C, T, S, S)
-        return self.assembled(split, clips, inputs, digest)
+        return self.assembled(split, clips, as_clips(images, FRAMES), digest)
 
 
 def _folder_of(folder: Path, action: str) -> Path:
