@@ -13,6 +13,7 @@ import argparse
 import csv
 import os
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -103,9 +104,9 @@ def save_colored(file: Path, value: int, out: Path) -> None:
 
 
 def typed(command: str, folder: Path) -> dict[str, Any]:
-    """Run a command: wall seconds, exit code, what it said, and how busy the machine was."""
+    """Run a command: its times, exit code, what it said, and how busy the machine was."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    start, load = time.perf_counter(), os.getloadavg()[0]
+    start, worked, load = time.perf_counter(), processor_seconds(), os.getloadavg()[0]
     with subprocess.Popen(
         shlex.split(command), cwd=folder, env=os.environ | {"PATH": path}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -119,10 +120,17 @@ def typed(command: str, folder: Path) -> dict[str, Any]:
     return {
         "command": command,
         "seconds": seconds,
+        "processor seconds": round(processor_seconds() - worked, 1),
         "exit code": process.returncode,
         "said": said.splitlines()[-LINES:],
         "load before": round(load, 1),
     }
+
+
+def processor_seconds() -> float:
+    """Of all commands that have ended, over all cores; unlike wall time, others hardly change it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -159,10 +159,10 @@ def test_batches_without_pairs_are_named():
     "method",
     [
         ERM(),
-        EnD(),
+        EnD(alpha=1.0, beta=3.0),
         PGD(biased_epochs=5),
         ReBias(),
-        LNL(from_biased=False, lambda_f=1.0, mu=0.5),
+        LNL(from_biased=False, lambda_f=0.5, mu=0.2),
         IE(members=3, ensemble_length=60, confidence=0.7),
     ],
     ids=lambda method: method.name,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.runs.health import Symptom
-from crossbias.train.data_symptoms import LEAST_TO_JUDGE, conflicting_validation
+from crossbias.train.data_symptoms import conflicting_validation
 from crossbias.train.devices import unwrapped
 from crossbias.train.evaluation import batches_for, evaluation_pass
 from crossbias.types import UNKNOWN, Batch, Output
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # Between runs that gained 10 points or less on conflicting samples (.42 and more) and runs that
 # gained more, or had nothing to gain (.38 and less): docs/studies/end.md.
 _MOST = 0.4
+
+# Each of them makes a pair with every other sample, so fewer are enough than for an accuracy.
+_LEAST_CONFLICTING = 10
 
 
 class Similarities(NamedTuple):
@@ -53,7 +56,7 @@ def followed_bias_symptoms(run: "Run", network: torch.nn.Module, remedy: str) ->
     found, kind, batches = data, "training", run.batches()
     if validation is not None and validation.has_bias_labels:
         conflicting = int(conflicting_validation(data, validation).sum())
-        if conflicting >= LEAST_TO_JUDGE:
+        if conflicting >= _LEAST_CONFLICTING:
             found, kind, batches = validation, "validation", batches_for(network, validation)
     alike = similarities(evaluation_pass(network, batches), found)
     if alike is not None and alike.followed > _MOST:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from torch import Tensor
 
@@ -17,7 +16,7 @@ from crossbias.verify.cells import Alignment
 _LEAST_TO_LEARN = 10
 
 # From 25 samples on, the standard error of an accuracy is 10 points or less.
-LEAST_TO_JUDGE: Final = 25
+_LEAST_TO_JUDGE = 25
 
 # Where fewer than 20% of the validation samples conflict, 10 points more on those are less than 2
 # points more of accuracy, which the aligned samples outweigh.
@@ -136,13 +135,13 @@ def _unfit_validation(
 ) -> Iterator[Symptom]:
     conflicting = conflicting_validation(train, validation)
     number, share = int(conflicting.sum()), float(conflicting.float().mean())
-    if number < LEAST_TO_JUDGE:
+    if number < _LEAST_TO_JUDGE:
         error = percent(0.5 / math.sqrt(max(number, 1)))
         yield Symptom(
             "too few conflicting validation samples",
             f"The validation data has {number or 'no'} samples that conflict with {train.bias}, "
             f"so the standard error of its accuracy on them is up to {error}.",
-            f"Put at least {LEAST_TO_JUDGE} of them into the validation data.",
+            f"Put at least {_LEAST_TO_JUDGE} of them into the validation data.",
         )
     in_training = float(conflicting_samples(train, train.alignment()).float().mean())
     unlabeled = selection in ("validation-accuracy", "validation-loss")
