@@ -128,7 +128,7 @@ def typed(command: str, folder: Path) -> dict[str, Any]:
 
 
 def processor_seconds() -> float:
-    """Of all commands that have ended, over all cores; unlike wall time, others hardly change it."""
+    """Of all commands that have ended, over all cores; other work hardly changes it."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
