@@ -10,7 +10,6 @@ from torch import Tensor
 from crossbias.data.dataset import BiasedDataset
 from crossbias.runs.health import Symptom
 from crossbias.train.data_symptoms import conflicting_validation
-from crossbias.train.devices import unwrapped
 from crossbias.train.evaluation import batches_for, evaluation_pass
 from crossbias.types import UNKNOWN, Batch, Output
 
@@ -50,6 +49,8 @@ def followed_bias_symptoms(run: "Run", network: torch.nn.Module, remedy: str) ->
         network: What was trained.
         remedy: What to change, as a whole sentence.
     """
+    from crossbias.train.devices import unwrapped  # brings Fabric
+
     data, validation, network = run.data, run.validation, unwrapped(network)
     if not data.has_bias_labels or not data.alignment().any():
         return
