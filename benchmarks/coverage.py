@@ -40,13 +40,19 @@ from crossbias.verify import (
     mean_over_corrupted_splits,
     over_seeds,
     paired_difference,
+    pooled_over_seeds,
     predictive_values,
     simultaneous,
     unbiased,
     wilson,
 )
 from crossbias.verify.bootstrap import generator_of, stratified_mean
-from crossbias.verify.clusters import clustered_accuracy, design_effect, with_clusters
+from crossbias.verify.clusters import (
+    clustered_accuracy,
+    design_effect,
+    design_effects,
+    with_clusters,
+)
 from crossbias.verify.detection import detect
 from crossbias.verify.detection_gains import GAINS, Calls, detection_difference
 
@@ -189,7 +195,7 @@ def cases() -> Iterator[Case]:  # noqa: PLR0912
         yield Case("gains of several methods, all at once", setting, _gains(methods, 500, 0.8))
         setting = f"{methods} methods and plain training, 3 seeds each, 500 samples at 0.8"
         trial = _gains(methods, 500, 0.8, runs=3)
-        yield Case("gains of several methods, few seeds, 90% claimed", setting, trial)
+        yield Case("gains of several methods, all at once", setting, trial)
     for patients, each in ((60, 5), (30, 4)):
         for part in DETECTED:
             setting = f"{patients} patients, {each} images each, 0.8 alike"
@@ -384,7 +390,7 @@ def _lowest_over_seeds(parts: list[tuple[int, int, float]], runs: int) -> Trial:
         for shift in draw.normal(0, 0.015, runs):
             rates = np.clip(np.array(truths) + shift, 0, 1)
             found.append(lowest_of(draw.binomial(sizes, rates).tolist(), sizes))
-        number = over_runs(found, lowest=True)
+        number = over_runs(found, noisy=True)
         assert number is not None
         return Estimate(number.value, number.low, number.high, runs), min(truths)
 
@@ -595,8 +601,12 @@ def _gap(
         right = torch.from_numpy(chance) < torch.tensor(rates)[biases]
         answers = torch.where(right, targets, 1 - targets)
         sizes_ = {"num_classes": 2, "num_biases": len(sizes)}
-        effect = design_effect(right, patient) if each > 1 else 1.0
-        return function(count(targets, biases, answers, **sizes_), effect=effect), truth
+        effects = None
+        if each > 1:
+            group = targets * len(sizes) + biases if odds else biases
+            effects = design_effects(answers, group, (1 + odds) * len(sizes), patient)
+            effects = effects.view(2, -1) if odds else effects
+        return function(count(targets, biases, answers, **sizes_), effects=effects), truth
 
     return trial
 
@@ -664,12 +674,14 @@ def _gains(methods: int, n: int, accuracy: float, *, runs: int = 1) -> Trial:
         difficulty = math.sqrt(0.6) * draw.normal(size=n) + math.sqrt(0.4) * own
         difficulty += scale * draw.normal(size=(methods + 1, runs, 1))
         right = torch.from_numpy(difficulty < norm.ppf(accuracy))
+        pooled = pooled_over_seeds(right.double().mean(2).tolist())
         gains = [
             paired_difference(
-                right[0], other, cell=cell, weights=torch.ones(1), confidence=confidence
+                right[0], other, cell=cell, weights=torch.ones(1), confidence=confidence,
+                over_methods=pooled,
             )
             for other in right[1:]
-        ]
+        ]  # fmt: skip
         return min(gains, key=lambda gain: gain.low <= 0 <= gain.high), 0.0
 
     return trial

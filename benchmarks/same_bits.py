@@ -31,7 +31,10 @@ RUNS: dict[str, dict[str, dict[str, str]]] = {
         "network": {"name": '"lnl-convnet"'},
     },
     "ie": {"method": {"name": '"ie"', "members": "2", "ensemble_length": "4", "uniform": "0.0"}},
-    "denoised": {"method": {"name": '"denoised"', "noise_epochs": "1"}},
+    "denoised": {
+        "method": {"name": '"denoised"', "noise_epochs": "1", "inner.name": '"pgd"'}
+        | {f"inner.{name}": value for name, value in PAPER.items()}
+    },
 }
 """Ten short runs on the embedded data set; values as TOML writes them."""
 
@@ -75,7 +78,9 @@ def _model(tree: Path, config: Path, out: Path) -> str:
         config.write_text(text)
     if "uniform" not in (tree / "src/crossbias/methods/pgd.py").read_text():
         lines = [
-            line for line in config.read_text().splitlines() if line.split(" ")[0] not in PAPER
+            line
+            for line in config.read_text().splitlines()
+            if line.split(" ")[0].removeprefix("inner.") not in PAPER
         ]
         config = config.with_name("older.toml")
         config.write_text("\n".join(lines))

@@ -1,5 +1,7 @@
 """A network made by hand, which answers by red against blue, and some that learned a cue."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -9,6 +11,7 @@ from crossbias.audit.counterfactual import flip_rates, gray, without_border
 from crossbias.audit.model import audit_model
 from crossbias.audit.verdict import untested_data, untested_findings, verdict_of
 from crossbias.data.planting.planting import replant
+from crossbias.verify import wilson
 
 
 def color_follower() -> Network:
@@ -152,3 +155,18 @@ def test_removals_do_what_they_say():
     assert torch.equal(covered[..., 2:-2, 2:-2], images[..., 2:-2, 2:-2])
     assert torch.equal(covered[..., 0, 0], images[..., 2, 2])
     assert torch.equal(covered[..., -1, 5], images[..., -3, 5])
+
+
+def test_answers_that_flip_are_counted_over_patients() -> None:
+    """Twenty patients have ten images of one color each; without color, the blue ones flip."""
+    data = colored()
+    patient = torch.arange(200) // 20 + 100 * (torch.arange(200) // 2 % 2)
+    alone, together = (
+        {flip.change: flip.rate for flip in flip_rates(color_follower(), each, seed=0)}
+        for each in (data, replace(data, cluster=patient))
+    )
+    change = "color removed"
+    assert alone[change] == wilson(100, 200)
+    assert together[change].value == 0.5
+    few = wilson(10, 20)
+    assert together[change].low == pytest.approx(few.low, abs=0.03)

@@ -178,6 +178,6 @@ def test_what_would_have_gone_unnoticed_is_told():
         "'hospital', because it is unknown.",
         "Weak effects: with this number of samples, the audit finds a cue that predicts the class "
         "of 58% of them (guessing is right on 50%) and an attribute whose Cramer's V with the "
-        "class is 0.21 with a probability of 80% or more. Anything weaker may go unnoticed.",
+        "class is 0.21 with a probability of about 80%. Anything weaker may go unnoticed.",
         "Whether a trained model follows any of this; audit a finished run to find out.",
     ]

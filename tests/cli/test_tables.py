@@ -13,14 +13,16 @@ from crossbias.verify import Metrics, Positive, Predictions, Threshold
 
 
 def judged(
-    values: tuple[str, ...] = ("here", "there"), positive: Positive | None = None
+    values: tuple[str, ...] = ("here", "there"),
+    positive: Positive | None = None,
+    cluster: torch.Tensor | None = None,
 ) -> Metrics:
     """Two classes from two sources; the model answers the source, on 20 samples of each group."""
     target = torch.tensor([0, 0, 1, 1]).repeat_interleave(20)
     source = torch.tensor([0, 1, 0, 1]).repeat_interleave(20)
     predictions = Predictions(
         index=torch.arange(80), target=target, probabilities=torch.eye(2)[source],
-        attributes={"source": source, "size": target},
+        attributes={"source": source, "size": target}, cluster=cluster,
     )  # fmt: skip
     aligned, classes = torch.eye(2) > 0, ("healthy", "ill")
     both = {
@@ -45,7 +47,8 @@ def test_every_attribute_has_its_row() -> None:
     assert lines[3].startswith("test, by size 50.0 [39.3, 60.7] 50.0 [39.3, 60.7] \N{EN DASH}")
     assert lines[2].endswith("0.0 [0.0, 22.4], worst of 4 groups")
     assert lines[3].endswith(", worst of 2 groups")  # size is the class: two groups are empty
-    assert len(lines) == 4  # no warning
+    assert lines[4].startswith("The interval of the worst group is about the lowest true accuracy")
+    assert len(lines) == 5  # no warning
 
 
 def test_details_have_rates_of_two_classes_by_source() -> None:
@@ -92,12 +95,14 @@ def test_a_threshold_says_where_it_comes_from() -> None:
 
 
 def test_clusters_are_named_and_widen_rates_too() -> None:
-    metrics = judged()
-    clustered = replace(metrics, clusters=20, effective_samples=20.0)
+    clustered = judged(cluster=torch.arange(80) // 4)
     lines = printed(print_metrics, "split", {"test": clustered})
-    assert lines[-1] == (
-        "test: The 80 samples are in 20 clusters and say as much about the overall accuracy as 20 "
-        "independent samples. Intervals over samples take that into account"
-    )
+    assert lines[-1].startswith("test: The 80 samples are in 20 clusters and say as much about the")
+    assert lines[-1].endswith("Intervals over samples take that into account")
     rates = [line for line in printed(print_details, {"test": clustered}) if " there " in line]
-    assert rates[0].startswith("test there 0.0 [0.0, 43.4] 100.0 [56.6, 100.0] 50.0")
+    # Five clusters of a group agree, so they count as five samples, and less by Student's t.
+    worth = 5 * (1.96 / 2.7764) ** 2
+    limit = 100 * 1.96**2 / (worth + 1.96**2)
+    assert rates[0].startswith(
+        f"test there 0.0 [0.0, {limit:.1f}] 100.0 [{100 - limit:.1f}, 100.0]"
+    )

@@ -95,6 +95,15 @@ def test_every_method_ends_with_the_weights_of_one_process(findings, name):
         torch.testing.assert_close(first[f"alike {name}"][key], value, rtol=0, atol=tolerance)
 
 
+@pytest.mark.parametrize("name", worker.UNEVEN)
+def test_samples_count_alike_where_processes_cannot_divide_a_batch(findings, name):
+    expected = worker.uneven(worker.UNEVEN[name], processes=1)
+    for result in findings[0]:
+        assert result[name].keys() == expected.keys()
+        for key, value in expected.items():
+            torch.testing.assert_close(result[name][key], value, rtol=0, atol=2e-5)
+
+
 @pytest.mark.parametrize("name", worker.RESUMED)
 def test_a_run_is_resumed_with_another_number_of_processes(findings, name):
     (first, _), folder = findings

@@ -154,6 +154,28 @@ def alike(name: str, processes: int, **options: Any) -> dict[str, torch.Tensor]:
     return result.network.state_dict()
 
 
+UNEVEN: dict[str, dict[str, Any]] = {
+    "uneven": {},
+    "uneven, in parts": {"accumulate": 3},
+    "uneven, normalized": {"sync_batch_norm": True},
+}
+"""Trainings with batches that two processes cannot divide evenly."""
+
+
+def uneven(settings: dict[str, Any], processes: int) -> dict[str, torch.Tensor]:
+    """The weights of plain training on 48 samples in batches of 13, 13, 13 and 9."""
+    config = TrainConfig(
+        epochs=2, batch_size=13, device="cpu", lr=0.05, optimizer="sgd", processes=processes,
+        **settings,
+    )  # fmt: skip
+    layers = [nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()]
+    torch.manual_seed(0)
+    body = nn.Sequential(*layers, nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8, momentum=None))
+    network = Network(body, nn.Linear(8, 3)) if "sync_batch_norm" in settings else Recipe("mlp")
+    result = crossbias.fit(ERM(), tiny_data(), network=network, config=config, progress=False)
+    return result.network.state_dict()
+
+
 RESUMED = ("erm", "lff", "pgd")
 """Methods that are resumed with another number of processes: plain, with a table, in stages."""
 
@@ -233,6 +255,8 @@ def main() -> None:
         findings[name] = result.network.state_dict()
     for name, method in PAIRWISE.items():
         findings[name] = pairwise_step(method, processes=2)
+    for name, settings in UNEVEN.items():
+        findings[name] = uneven(settings, processes=2)
     for name in RESUMED:
         findings[f"resumed {name}"] = resumed(name, 2, folder / "one" / name)
         findings[f"stopped {name}"] = stopped(name, 2, folder / "two" / name)

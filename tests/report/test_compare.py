@@ -22,6 +22,7 @@ from crossbias.report import report
 from crossbias.runs import METRICS, compare, grids_of, legend, to_csv, to_latex, to_markdown
 from crossbias.runs.files import read_json, write_json
 from crossbias.runs.health import Symptom, save_health
+from crossbias.runs.rows import over_runs
 from crossbias.runs.stored import load_predictions, save_predictions
 from crossbias.verify import Estimate, mcnemar
 
@@ -602,3 +603,13 @@ def test_clusters_widen_gains_replace_mcnemar_and_are_named(
         assert wide[name].high - wide[name].low > 1.2 * (narrow[name].high - narrow[name].low)
     with pytest.raises(CrossbiasError, match="they differ in number of clusters: none and 27;"):
         compare([plain[0], clustered[1]])
+
+
+def test_seeds_that_agree_on_a_gap_that_noise_made_do_not_make_it_certain() -> None:
+    """The intervals of two of three runs are cut at 0; the upper ends are 12 points away."""
+    gaps = [Estimate(0.10, 0.0, 0.22, 200), Estimate(0.12, 0.0, 0.24, 200)]
+    gaps.append(Estimate(0.14, 0.02, 0.26, 200))
+    found = over_runs(gaps, noisy=True)
+    assert (found.value, found.low) == pytest.approx((0.12, 0.0), abs=1e-9)
+    assert found.high == pytest.approx(0.24)
+    assert over_runs(gaps).low > 0.05  # Student's t over three seeds that agree

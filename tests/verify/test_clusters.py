@@ -7,11 +7,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 from crossbias.errors import CrossbiasError
 from crossbias.verify import Metrics, verify, wilson
-from crossbias.verify.clusters import clustered_accuracy, effective_samples, share_of
+from crossbias.verify.clusters import (
+    clustered_accuracy,
+    design_effects,
+    effective_samples,
+    share_of,
+    typical_size,
+)
 
 
 def images_of(
@@ -112,3 +118,68 @@ def test_many_groups_at_once_are_as_each_by_itself(rows: list[tuple[int, int, in
         chosen = biases == int(group.bias)
         alone = share_of(answers[chosen] == 0, cluster[chosen])
         assert group.accuracy == pytest.approx(alone, abs=1e-12)
+
+
+@pytest.mark.parametrize(("accuracy", "correlation"), [(0.8, 0.5), (0.95, 0.9), (0.85, 0.6)])
+def test_the_interval_covers_the_truth_where_few_patients_have_most_images(
+    accuracy: float, correlation: float
+) -> None:
+    """Six of 150 patients have 40 images each, the others one."""
+    draw, trials, held = np.random.default_rng(0), 200, 0
+    patient = np.repeat(np.arange(150), np.where(np.arange(150) % 25 == 0, 40, 1))
+    cluster = torch.from_numpy(patient)
+    for _ in range(trials):
+        own, noise = draw.normal(size=150)[patient], draw.normal(size=len(patient))
+        difficulty = math.sqrt(correlation) * own + math.sqrt(1 - correlation) * noise
+        right = torch.from_numpy(difficulty < norm.ppf(accuracy))
+        found = clustered_accuracy(right, torch.zeros_like(cluster), torch.ones(1), cluster)
+        held += found.low <= accuracy <= found.high
+    assert held >= 0.9 * trials
+
+
+def test_the_typical_size_is_that_of_the_cluster_of_a_sample() -> None:
+    assert typical_size(torch.tensor([5, 5, 5])) == 5
+    assert typical_size(torch.tensor([1, 1, 8])) == (1 + 1 + 64) / 10
+
+
+def test_the_effect_on_answers_is_not_that_on_the_accuracy() -> None:
+    """Each of 200 patients gets one answer five times; errors are scattered over the images."""
+    draw = np.random.default_rng(0)
+    patient = torch.arange(200).repeat_interleave(5)
+    answers = torch.from_numpy(draw.integers(0, 2, 200))[patient]
+    right = torch.from_numpy((draw.random(1000) < 0.8).astype(np.int64))
+    nothing = torch.zeros_like(patient)
+    assert design_effects(answers, nothing, 1, patient).item() == pytest.approx(5, rel=0.05)
+    assert design_effects(right, nothing, 1, patient).item() == pytest.approx(1, abs=0.25)
+    assert design_effects(answers, nothing - 1, 1, patient).tolist() == [1]  # unknown: no sample
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_effects_on_several_answers_equal_a_loop(weighted: bool) -> None:
+    draw = np.random.default_rng(1)
+    patient, part = draw.integers(0, 30, 300), draw.integers(0, 2, 300)
+    answers = (patient + draw.integers(0, 2, 300)) % 3
+    weight = draw.uniform(0.5, 2, 300) if weighted else np.ones(300)
+    columns = (torch.from_numpy(each) for each in (answers, part))
+    found = design_effects(
+        *columns, 2, torch.from_numpy(patient), torch.from_numpy(weight) if weighted else None
+    )
+    for number in (0, 1):
+        rows = part == number
+        mine, shares = weight[rows], np.eye(3)[answers[rows]]
+        mean = np.average(shares, axis=0, weights=mine)
+        off = mine[:, None] * (shares - mean)
+        alone = (off**2).sum()
+        patients = [patient[rows] == each for each in np.unique(patient[rows])]
+        variance = sum(
+            (off[of].sum(0) ** 2).sum() / (1 - mine[of].sum() / mine.sum()) for of in patients
+        )
+        size = sum(of.sum() ** 2 for of in patients) / rows.sum()
+        extra = size * (off**2).sum(1).max() / 2
+        effect = (variance + size * extra) / (alone + extra)
+        kish = mine.sum() ** 2 / (mine**2).sum()
+        smooth = (mean * kish + 0.5) / (kish + 1.5)
+        seen = (1 - (smooth**2).sum()) * mine.sum() ** 2 / alone
+        independent = min(kish, seen) if weighted else rows.sum()
+        few = (t.ppf(0.975, rows.sum() / size - 1) / norm.ppf(0.975)) ** 2
+        assert found[number].item() == pytest.approx(rows.sum() / independent * effect * few)

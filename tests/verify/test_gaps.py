@@ -8,6 +8,7 @@ from torch import Tensor
 
 from crossbias.types import UNKNOWN
 from crossbias.verify import NO_SAMPLES, count, demographic_parity_gap, equalized_odds_gap
+from crossbias.verify.clusters import design_effects
 
 
 def counted(targets: np.ndarray, biases: np.ndarray, answers: np.ndarray, classes: int) -> Tensor:
@@ -109,3 +110,19 @@ def test_the_interval_covers_the_truth_also_where_there_is_no_gap(
         found = equalized_odds_gap(counts)
         covered += found.low <= gap + 1e-9 and gap - 1e-9 <= found.high
     assert covered >= 0.9 * trials
+
+
+def test_the_parity_gap_is_over_patients_where_the_answers_are() -> None:
+    """Errors of a nearly perfect model are scattered, but its answers are the patients'."""
+    draw, trials, held, alone = np.random.default_rng(0), 200, 0, 0
+    patient = torch.arange(80).repeat_interleave(5)
+    for _ in range(trials):
+        target, value = (torch.from_numpy(draw.integers(0, 2, 80))[patient] for _ in range(2))
+        wrong = torch.from_numpy(draw.random(400) < 0.03)
+        answers = torch.where(wrong, 1 - target, target)
+        counts = count(target, value, answers, num_classes=2, num_biases=2)
+        effects = design_effects(answers, value, 2, patient)
+        held += demographic_parity_gap(counts, effects=effects).low == 0
+        alone += demographic_parity_gap(counts).low == 0
+    assert held >= 0.9 * trials  # 95%, and three standard errors of 200 trials
+    assert alone < 0.8 * trials

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, bootstrap, norm
 
 from crossbias.verify import NO_SAMPLES, Estimate, lowest_of, mean_of_groups, wilson
+from crossbias.verify.intervals import wilson_size
 
 proportions = st.integers(1, 3000).flatmap(
     lambda total: st.tuples(st.integers(0, total), st.just(total))
@@ -198,3 +199,9 @@ def test_the_interval_of_the_lowest_holds_the_lowest_truth(sizes, truths) -> Non
         alone += own.low <= min(truths) <= own.high
     assert covered >= 0.94 * trials
     assert alone < covered
+
+
+@given(st.integers(1, 5000), st.floats(0, 1), st.floats(1, 20))
+def test_the_size_behind_wilsons_limits_is_found_again(n: int, share: float, effect: float) -> None:
+    estimate = wilson(round(share * n), n, effect=effect)
+    assert wilson_size(estimate) == pytest.approx(n / effect, rel=1e-6)

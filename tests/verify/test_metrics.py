@@ -14,7 +14,7 @@ from torch import Tensor
 
 from crossbias.errors import CrossbiasError
 from crossbias.types import UNKNOWN
-from crossbias.verify import NO_SAMPLES, Metrics, count, wilson
+from crossbias.verify import NO_SAMPLES, Metrics, count, gap_within_classes, wilson
 
 CLASSES, BIASES = ("cat", "dog", "hen"), ("lawn", "sofa", "sea", "snow")
 ALIGNED = torch.eye(3, 4, dtype=torch.bool)
@@ -305,3 +305,33 @@ def test_sizes_of_a_split_are_positive_numbers(name: str, size: object) -> None:
     assert Metrics.from_json(value | {name: 7}) is not None
     with pytest.raises(CrossbiasError, match="these are not metrics of a split"):
         Metrics.from_json(value | {name: size})
+
+
+def test_a_gap_that_classes_explain_is_noted_and_a_shortcut_is_not() -> None:
+    """Recalls of 95 and 60% whatever the bias; most samples of the hard class conflict."""
+    groups = [(0, 0, 1000, 0.95), (0, 1, 100, 0.95), (1, 1, 300, 0.6), (1, 0, 900, 0.6)]
+    targets = torch.cat([torch.full((n,), target) for target, _, n, _ in groups])
+    biases = torch.cat([torch.full((n,), bias) for _, bias, n, _ in groups])
+    right = torch.cat([torch.arange(n) < share * n for _, _, n, share in groups])
+    mixed = metrics_of(targets, biases, torch.where(right, targets, 2))
+    crude = 100 * (mixed.aligned.value - mixed.conflicting.value)
+    assert crude > 20
+    assert f"{crude:+.1f} points, but +0.0 points within a class" in mixed.class_mix_note
+    follows = metrics_of(targets, biases, biases)  # a model that answers the bias
+    assert follows.class_mix_note is None
+
+
+def test_the_gap_within_classes_is_that_of_the_samples() -> None:
+    targets, biases, predictions = random_split(3, absent=False)
+    found = metrics_of(targets, biases, predictions)
+    right, aligned = predictions == targets, ALIGNED[targets, biases]
+    expected = gap_within_classes(right[None], targets, aligned)
+    assert found._gap_within_classes() == pytest.approx(expected.value)
+
+
+def test_what_the_interval_of_the_worst_group_is_about_is_said_where_there_are_several() -> None:
+    targets, biases, predictions = random_split(3, absent=False)
+    assert (
+        "lowest true accuracy of any group" in metrics_of(targets, biases, predictions).worst_note
+    )
+    assert metrics_of(*(torch.zeros(3).long() for _ in range(3))).worst_note is None

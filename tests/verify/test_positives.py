@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.stats import norm
+from scipy.special import expit, logit
+from scipy.stats import norm, t
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, roc_auc_score, roc_curve
 
@@ -139,3 +140,26 @@ def test_a_threshold_is_the_highest_that_finds_enough(wanted: float) -> None:
         threshold_for(p, positive & ~positive, sensitivity=wanted)
     with pytest.raises(CrossbiasError, match=r"in \(0, 1\], got 0"):
         threshold_for(p, positive, sensitivity=0)
+
+
+def test_the_interval_of_the_brier_score_is_students_on_the_scale_of_the_logit() -> None:
+    draw = np.random.default_rng(0)
+    stated, happened = draw.random(60), draw.random(60) < 0.3
+    errors = (stated - happened) ** 2
+    found = brier_score(torch.from_numpy(stated), torch.from_numpy(happened))
+    half = t.ppf(0.975, 59) * errors.std(ddof=1) / math.sqrt(60)
+    half /= errors.mean() * (1 - errors.mean())
+    center = logit(errors.mean())
+    assert (found.low, found.high) == pytest.approx((expit(center - half), expit(center + half)))
+    perfect = brier_score(torch.ones(20), torch.ones(20) > 0)
+    assert (perfect.value, perfect.low) == (0, 0)
+    assert perfect.high == pytest.approx(wilson(0, 20).high)
+
+
+def test_copies_of_samples_say_no_more_about_a_perfect_order() -> None:
+    scores = torch.arange(32).double()
+    once = auc(scores, scores >= 16)
+    copies, cluster = scores.repeat_interleave(5), torch.arange(32).repeat_interleave(5)
+    found = auc(copies, copies >= 16, cluster=cluster)
+    assert found.low == pytest.approx(once.low, abs=0.02)
+    assert auc(copies, copies >= 16).low > 0.97 > found.low

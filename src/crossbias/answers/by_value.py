@@ -11,7 +11,7 @@ from crossbias.verify import Estimate, Metrics
 from crossbias.verify.bootstrap import REPLICATES, Draws, deviations, generator_of, within
 from crossbias.verify.clusters import shares_by
 from crossbias.verify.detection import DetectionRates, place_of
-from crossbias.verify.intervals import NO_SAMPLES
+from crossbias.verify.intervals import NO_SAMPLES, wilson_size
 from crossbias.verify.metrics import MOST_VALUES
 
 SHARES: Final = ("accuracy", "selection_rate", "sensitivity", "specificity")
@@ -86,7 +86,7 @@ def numbers_by_value(
     return tuple(found)
 
 
-def gaps_between(values: Sequence[ValueNumbers], effect: float) -> dict[str, Estimate]:
+def gaps_between(values: Sequence[ValueNumbers]) -> dict[str, Estimate]:
     """For each number, the largest difference between two values, with its interval.
 
     The interval is that of ``bootstrap.within``. There are no gaps where there are more than
@@ -94,7 +94,6 @@ def gaps_between(values: Sequence[ValueNumbers], effect: float) -> dict[str, Est
 
     Args:
         values: The numbers of each value.
-        effect: Design effect of clusters: so many samples say as much as an independent one.
     """
     if not 1 < len(values) <= MOST_VALUES:
         return {}
@@ -102,32 +101,36 @@ def gaps_between(values: Sequence[ValueNumbers], effect: float) -> dict[str, Est
     for name in GAPS:
         present = [each.numbers[name] for each in values if name in each.numbers]
         if len(present) > 1:
-            found[name] = gap_of(present, name, effect)
+            found[name] = gap_of(present, name)
     return found
 
 
-def gap_of(numbers: Sequence[Estimate], name: str, effect: float) -> Estimate:
+def gap_of(numbers: Sequence[Estimate], name: str) -> Estimate:
     """The largest difference between some numbers of separate samples, with its interval.
 
-    >>> found = gap_of([Estimate(0.9, 0.84, 0.94, 200), Estimate(0.7, 0.63, 0.76, 200)], "", 1.0)
+    Each number is resampled with as many independent samples as its own interval stands for, which
+    are fewer than its samples where these come in clusters or have weights.
+
+    >>> found = gap_of([Estimate(0.9, 0.85, 0.934, 200), Estimate(0.7, 0.633, 0.759, 200)], "")
     >>> round(found.value, 3), found.low < 0.15, found.high > 0.25, found.n
     (0.2, True, True, 400)
     """
     points = [number.value for number in numbers]
-    distances = np.ptp(_deviations(numbers, name, effect), axis=1)
+    distances = np.ptp(_deviations(numbers, name), axis=1)
     return within(max(points) - min(points), distances, sum(number.n for number in numbers))
 
 
-def _deviations(numbers: Sequence[Estimate], name: str, effect: float) -> Draws:
+def _deviations(numbers: Sequence[Estimate], name: str) -> Draws:
     """How far resampled splits are from the numbers of the split, (REPLICATES, numbers)."""
     generator = generator_of("gap", name)
     if name == "auc":  # no share: normal, with the standard error of its interval
         errors = np.array([(number.high - number.low) / (2 * _Z) for number in numbers])
         drawn: Draws = generator.normal(size=(REPLICATES, len(numbers))) * errors
         return drawn
-    counts = np.array([[round(each.value * each.n), each.n] for each in numbers], dtype=np.int64)
-    counts[:, 1] -= counts[:, 0]
-    shares: Draws = deviations(counts, generator, effect=effect)[:, :, 0]
+    rates = np.array([number.value for number in numbers])
+    sizes = np.array([wilson_size(number) for number in numbers])
+    counts = np.stack([sizes * rates, sizes * (1 - rates)], 1)
+    shares: Draws = deviations(counts, generator)[:, :, 0]
     return shares
 
 
@@ -137,4 +140,4 @@ def within_class(metrics: Metrics, target: str) -> Estimate:
     present = [accuracy for accuracy in found if accuracy.n]
     if len(present) < 2:
         return NO_SAMPLES
-    return gap_of(present, f"accuracy of {target}", metrics.design_effect)
+    return gap_of(present, f"accuracy of {target}")

@@ -20,6 +20,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.formatting import DASH
 from crossbias.parameters import closest
 from crossbias.verify import MIN_SAMPLES, Estimate, lowest_of
+from crossbias.verify.intervals import wilson_size
 
 Judged = Literal["interval", "value"]
 """By the cautious end of the interval, or by the value."""
@@ -253,10 +254,9 @@ def _worst_group(gate: Gate, findings: AttributeFindings) -> _Found:
     if not groups:
         raise _Unjudged(f"no sample has a value of {findings.name}")
     worst = min(groups, key=lambda group: group.accuracy.value)
-    effect = findings.metrics.design_effect
     whole = findings.metrics.worst_group
     if whole is None or gate.target is not None:
-        sizes = [group.accuracy.n / effect for group in groups]
+        sizes = [wilson_size(group.accuracy) for group in groups]
         hits = [g.accuracy.value * size for g, size in zip(groups, sizes, strict=True)]
         number = lowest_of(hits, sizes)._replace(n=worst.accuracy.n)
     else:

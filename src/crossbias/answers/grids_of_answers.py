@@ -65,8 +65,18 @@ def main_grid(found: Verification, among: Sequence[str] = tuple(TITLES)) -> Grid
         for model in found.models.values()
     ]
     on = f", split {found.split}" if found.split else ""
-    title = f"{count(found.samples)} samples of {found.source}{on}: % [95% interval]"
+    title = f"{count(found.samples)} samples of {found.source}{on}: {_units(names)} [95% interval]"
     return Grid(title, ("model", *(TITLES[name] for name in names)), rows)
+
+
+def _units(names: Sequence[str]) -> str:
+    """What the numbers of a table are, in words.
+
+    >>> _units(["accuracy", "auc"]), _units(["npv"])
+    ('%, AUC as it is', '%')
+    """
+    plain = [TITLES[name] for name in names if name in _NO_SHARES]
+    return f"%, {' and '.join(plain)} as {'they are' if plain[1:] else 'it is'}" if plain else "%"
 
 
 def attribute_grid(found: Verification) -> Grid | None:
@@ -83,7 +93,14 @@ def attribute_grid(found: Verification) -> Grid | None:
         for model in found.models.values()
         for each in model.attributes.values()
     )
-    head = ("attribute", "worst group", "its accuracy", "unbiased", "equalized odds", "parity gap")
+    head = (
+        "attribute",
+        "worst group",
+        "lowest accuracy",
+        "unbiased",
+        "equalized odds",
+        "parity gap",
+    )
     kinds = ("aligned", "conflicting")
     rows = rows if aligned else [row[: -len(kinds)] for row in rows]
     title = "By groups of class and value: % [95% interval]"
@@ -121,7 +138,8 @@ def value_grid(
     ]  # fmt: skip
     name = BETWEEN.join(attribute)
     head = (*_model_head(found), name, "n", *(TITLES[each] for each in names))
-    return Grid(f"By {name}: % [95% interval]", head, rows), max(0, more)
+    title = f"By {name}: {_units(names)} [95% interval of each value by itself]"
+    return Grid(title, head, rows), max(0, more)
 
 
 def lowest(values: Sequence[ValueNumbers], most: int) -> list[ValueNumbers]:
@@ -165,7 +183,10 @@ def flagged_grid(found: Verification, *, most: int) -> tuple[Grid, int] | None:
         for model, group in flagged[:most]
     ]  # fmt: skip
     head = ("attribute", "value", "class", "n", "accuracy", "others of the class", "corrected p")
-    title = "Groups on which a model is right less often than on the other samples of their class"
+    title = (
+        "Groups on which a model is right less often than on the other samples of their class: "
+        "% [95% interval of each group by itself]"
+    )
     return Grid(title, (*_model_head(found), *head), rows), max(0, len(flagged) - most)
 
 
@@ -184,12 +205,15 @@ def scan_lines(found: Verification) -> list[str]:
         )
         lines.append(
             f"{said}{count(len(scan.flagged))} of {count(scan.tested)} groups of class and value "
-            f"are flagged, over {count(len(scan.attributes))} attributes and intersections "
-            f"(Fisher's exact test, corrected by Holm's method: if the model fails no group more "
-            f"than the others, any group is flagged with a probability of at most "
-            f"{percent(ALARM, decimals=0)}).{small}"
+            f"are flagged{_over(len(scan.attributes))} (Fisher's exact test, corrected by Holm's "
+            f"method: if the model fails no group more than the others, the probability that any "
+            f"group is flagged is at most {percent(ALARM, decimals=0)}).{small}"
         )
     return lines
+
+
+def _over(attributes: int) -> str:
+    return f", over {count(attributes)} attributes and intersections" if attributes > 1 else ""
 
 
 def gain_grid(found: Verification) -> Grid | None:
@@ -206,7 +230,12 @@ def gain_grid(found: Verification) -> Grid | None:
     ]
     others = len(found.models) - 1
     corrected = f", corrected for {others} models" if others > 1 else ""
-    title = f"Gain over {found.first.name} on the same samples: % points [95% interval{corrected}]"
+    by_value = any(each.attribute for each in found.gains)
+    alone = ", of each value by itself" if by_value else ""
+    title = (
+        f"Gain over {found.first.name} on the same samples: % points "
+        f"[95% interval{corrected}{alone}]"
+    )
     return Grid(title, ("model", "number", "samples", "n", "gain"), rows)
 
 

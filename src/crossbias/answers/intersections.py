@@ -9,6 +9,7 @@ import numpy as np
 
 from crossbias.errors import CrossbiasError
 from crossbias.verify import MIN_SAMPLES, Estimate, Metrics, holm
+from crossbias.verify.intervals import wilson_size
 
 ALARM: Final = 0.05
 """Probability that any group is flagged where the model fails none more than the others."""
@@ -91,25 +92,25 @@ def scan(by_attribute: Mapping[Attribute, Metrics]) -> Scan:
 
 def _tests(attribute: Attribute, metrics: Metrics) -> tuple[list[FlaggedGroup], int]:
     """The groups of one attribute with their uncorrected p, and how many are too small."""
-    present = [group for group in metrics.groups if group.accuracy.n]
-    # With clusters or weights, so many samples say as much as an independent one.
-    effect = metrics.design_effect
-    large = [group for group in present if group.accuracy.n / effect >= MIN_SAMPLES]
+    # With clusters or weights, a group says as much as so many independent samples.
+    worth = {group[:2]: wilson_size(group.accuracy) for group in metrics.groups}
+    large = [group for group in metrics.groups if round(worth[group[:2]]) >= MIN_SAMPLES]
     totals: dict[str, list[float]] = {}
-    for group in present:
-        right, n = totals.setdefault(group.target, [0.0, 0.0])
-        totals[group.target] = [right + _right(group.accuracy), n + group.accuracy.n]
+    for group in metrics.groups:
+        parts = (_right(group.accuracy), group.accuracy.n, worth[group[:2]])
+        before = totals.setdefault(group.target, [0.0, 0.0, 0.0])
+        totals[group.target] = [old + new for old, new in zip(before, parts, strict=True)]
     found = []
     for group in large:
-        right, n = totals[group.target]
+        right, n, all_worth = totals[group.target]
         others = n - group.accuracy.n
         if others:
-            right_of_others = right - _right(group.accuracy)
-            counts = (_right(group.accuracy), group.accuracy.n, right_of_others, others)
-            p = fisher_lower(*(round(number / effect) for number in counts))
-            rate = right_of_others / others
+            rate = (right - _right(group.accuracy)) / others
+            own, rest = worth[group[:2]], all_worth - worth[group[:2]]
+            counts = (group.accuracy.value * own, own, rate * rest, rest)
+            p = fisher_lower(*map(round, counts))
             found.append(FlaggedGroup(attribute, *group, rate, p))
-    return found, len(present) - len(large)
+    return found, len(metrics.groups) - len(large)
 
 
 def _right(accuracy: Estimate) -> float:

@@ -109,9 +109,8 @@ def judge_model(
             metrics, column, target=samples.target, answers=answers,
             cluster=samples.cluster, weight=samples.weight,
         )  # fmt: skip
-        gaps = gaps_between(values, metrics.design_effect)
         found[attribute] = AttributeFindings(
-            columns=attribute, metrics=metrics, values=values, gaps=gaps
+            columns=attribute, metrics=metrics, values=values, gaps=gaps_between(values)
         )
     overall = _without_attribute(name, samples, answers, positive, found)
     return ModelFindings(

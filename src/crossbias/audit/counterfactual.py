@@ -12,7 +12,8 @@ from crossbias.data.planting.planted_cues import MOST_VALUES, TILE, plant_values
 from crossbias.data.planting.planted_cues import PlantedCue as Planted
 from crossbias.seeds import generator_for
 from crossbias.train.evaluation import predict
-from crossbias.verify import Estimate, wilson
+from crossbias.verify import Estimate
+from crossbias.verify.clusters import share_of
 
 SAMPLES: Final = 256  # number of images that are changed, drawn at random
 
@@ -40,7 +41,7 @@ def flip_rates(network: nn.Module, data: BiasedDataset, *, seed: int) -> list[Fl
     for change, (what, function, channels) in _REMOVALS.items():
         if some.inputs.shape[1] in channels:
             after = _answers(network, some, function(some.inputs))
-            found.append(Flips(change, what, _rate(before, after)))
+            found.append(Flips(change, what, _rate(before, after, some)))
     return found
 
 
@@ -79,12 +80,12 @@ def _planted(network: nn.Module, data: BiasedDataset, cue: Planted, seed: int) -
         _answers(network, data, plant_values(data.inputs, v, bias=cue, num_values=count))
         for v in (values, others)
     )
-    return Flips(f"{cue} changed", f"only a planted {cue} is changed", _rate(before, after))
+    return Flips(f"{cue} changed", f"only a planted {cue} is changed", _rate(before, after, data))
 
 
 def _answers(network: nn.Module, data: BiasedDataset, inputs: Tensor) -> Tensor:
     return predict(network, replace(data, inputs=inputs)).answers
 
 
-def _rate(before: Tensor, after: Tensor) -> Estimate:
-    return wilson(int((before != after).sum()), len(before))
+def _rate(before: Tensor, after: Tensor, data: BiasedDataset) -> Estimate:
+    return share_of(before != after, data.cluster)

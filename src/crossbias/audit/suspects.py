@@ -20,7 +20,8 @@ from crossbias.train.environment import same_threads
 from crossbias.train.evaluation import predict
 from crossbias.train.fit import fit
 from crossbias.types import UNKNOWN
-from crossbias.verify import Estimate, wilson
+from crossbias.verify import NO_SAMPLES, Estimate
+from crossbias.verify.clusters import share_of
 
 SIDE: Final = 32
 """Larger images are shrunk to this side, which a shortcut that is easy to learn survives."""
@@ -145,7 +146,9 @@ def _conflicts(data: BiasedDataset, rows: Tensor) -> Sequence[Conflict]:
             continue
         aligned = data.with_bias(name).alignment()[data.targets, column]
         conflicting = known & ~aligned
-        precision = wilson(int(conflicting[rows].sum()), int(known[rows].sum()))
+        listed = rows[known[rows]]
+        cluster = None if data.cluster is None else data.cluster[listed]
+        precision = share_of(conflicting[listed], cluster) if len(listed) else NO_SAMPLES
         found.append(Conflict(name, precision, float(conflicting[known].double().mean())))
     return found
 

@@ -361,7 +361,7 @@ def untested_findings(
     if powers := [*_detectable_cue(cues), *_detectable_attribute(attributes)]:
         yield (
             f"Weak effects: with this number of samples, the audit finds {' and '.join(powers)} "
-            f"with a probability of {_rounded(POWER)} or more. Anything weaker may go unnoticed."
+            f"with a probability of about {_rounded(POWER)}. Anything weaker may go unnoticed."
         )
     if model is None:
         yield "Whether a trained model follows any of this; audit a finished run to find out."

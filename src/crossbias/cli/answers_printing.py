@@ -18,13 +18,17 @@ from crossbias.answers.grids_of_answers import (
     value_grid,
 )
 from crossbias.answers.verification import Verification
-from crossbias.answers.words import about_models
+from crossbias.answers.words import about_models, class_mix_lines
 from crossbias.cli.printing import make_table, print_table, say
 from crossbias.formatting import count
 from crossbias.runs.grids import Grid
 
 MOST_VALUES = 20  # of an attribute that are printed; files have all of them
 MOST_FLAGGED = 20
+LOW_BY_CHANCE = (
+    "The lowest of many values are low by chance, too: their intervals do not take that into "
+    "account, but the groups that are flagged do."
+)
 
 
 def print_verification(found: Verification) -> None:
@@ -37,6 +41,7 @@ def print_verification(found: Verification) -> None:
         print_grid(grid)
         if more:
             say(f"{count(more)} more values with higher accuracies; -o FILE has them.")
+            say(LOW_BY_CHANCE)
     print_grid(gap_grid(found))
     if flagged := flagged_grid(found, most=MOST_FLAGGED):
         grid, more = flagged
@@ -44,11 +49,16 @@ def print_verification(found: Verification) -> None:
         if more:
             say(f"{count(more)} more; -o FILE has them.")
     print_grid(gain_grid(found))
+    if any(gain.test for gain in found.gains):
+        corrected = ", corrected by Holm's method" if len(found.models) > 2 else ""
+        say(f"p is from McNemar's exact test{corrected}.")
     for line in (*scan_lines(found), *about_models(found)):
         say(line)
     for each in found.first.attributes.values():
         if each.metrics.warning:
             say(f"{each.name}: {each.metrics.warning}.")
+    for line in class_mix_lines(found):
+        say(line)
 
 
 def print_grid(grid: Grid | None) -> None:

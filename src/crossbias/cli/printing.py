@@ -71,9 +71,15 @@ def print_metrics(what: str, rows: Mapping[str, Metrics], *, selection: str = "l
             accuracies = (each.overall, each.aligned, each.conflicting, each.unbiased)
             table.add_row(escape(label), *map(_cell, accuracies), _worst_cell(each))
     print_table(table)
+    every = (each for metrics in rows.values() for each in (metrics, *metrics.attributes.values()))
+    if note := next(filter(None, (each.worst_note for each in every)), None):
+        say(f"{note}.")
     for name, metrics in rows.items():
         for text in filter(None, (metrics.cluster_note, metrics.warning)):
             say(f"{name}: {text}")
+        for label, each in _with_attributes(name, metrics).items():
+            if each.class_mix_note:
+                say(f"{label}: {each.class_mix_note}")
     if "validation" in rows and selection != "last":
         say(
             f"validation: the model was chosen by this split ({selection}), so its accuracies "
@@ -109,7 +115,7 @@ def _print_recalls(rows: Mapping[str, Metrics]) -> None:
     table = make_table("split", "bias", *names, "balanced accuracy", title=title)
     for name, metrics in rows.items():
         for rates in rates_by_source(
-            metrics.cells, positive=first.classes[0], effect=metrics.design_effect
+            metrics.cells, positive=first.classes[0], effects=metrics.cell_effects
         ):
             table.add_row(escape(name), escape(rates.source), *map(_cell, rates[1:]))
     if table.row_count:

@@ -49,6 +49,7 @@ class AFLite(Method):
 
     name: ClassVar[str] = "aflite"
     paper: ClassVar[str] = "AFLite (ICML 2020)"
+    mean_loss: ClassVar[bool] = True
     figures: ClassVar[Mapping[str, tuple[str, ...]]] = {"sampling": ("kept",)}
 
     classifiers: Count = 64

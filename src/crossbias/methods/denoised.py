@@ -49,6 +49,7 @@ class Denoised(Method):
 
     name: ClassVar[str] = "denoised"
     paper: ClassVar[str] = "De-noising of PGD (ICLR 2022 submission)"
+    mean_loss: ClassVar[bool] = True
     figures: ClassVar[Mapping[str, tuple[str, ...]]] = {"denoiser": DENOISER_STAGES}
 
     inner: Method = field(default_factory=PGD)

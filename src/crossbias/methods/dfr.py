@@ -54,6 +54,7 @@ class DFR(Method):
     name: ClassVar[str] = "dfr"
     paper: ClassVar[str] = "DFR (ICLR 2023)"
     supervision: ClassVar[Supervision] = "bias labels"
+    mean_loss: ClassVar[bool] = True
 
     strengths: tuple[Positive, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
     draws: Count = 20

@@ -22,6 +22,7 @@ class ERM(Method):
     name: ClassVar[str] = "erm"
     paper: ClassVar[str] = "plain training"
     capturable: ClassVar[bool] = True
+    mean_loss: ClassVar[bool] = True
 
     def loss(self, batch: Batch) -> Losses:
         """Mean cross-entropy."""
@@ -39,6 +40,7 @@ class BiasedERM(Method):
 
     paper: ClassVar[str] = "generalized cross-entropy (NeurIPS 2018)"
     capturable: ClassVar[bool] = True
+    mean_loss: ClassVar[bool] = True
 
     q: PositiveFraction = 0.7
 
@@ -58,6 +60,7 @@ class WeightedERM(Method):
 
     paper: ClassVar[str] = "plain training with sample weights"
     capturable: ClassVar[bool] = True
+    mean_loss: ClassVar[bool] = True
 
     weights: Tensor
 

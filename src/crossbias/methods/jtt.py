@@ -46,6 +46,7 @@ class JTT(Method):
 
     name: ClassVar[str] = "jtt"
     paper: ClassVar[str] = "JTT (ICML 2021)"
+    mean_loss: ClassVar[bool] = True
     figures: ClassVar[Mapping[str, tuple[str, ...]]] = {"sampling": ("draws",)}
 
     first_epochs: Count | None = None

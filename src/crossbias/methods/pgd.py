@@ -66,6 +66,7 @@ class PGD(Method):
 
     name: ClassVar[str] = "pgd"
     paper: ClassVar[str] = "PGD (ICLR 2023)"
+    mean_loss: ClassVar[bool] = True
     figures: ClassVar[Mapping[str, tuple[str, ...]]] = {"sampling": ("draws",)}
 
     score: Literal["norm", "vmf", "magnitude", "direction", "softmax", "logit", "loss"] = "norm"

@@ -13,6 +13,7 @@ from crossbias.runs.gains import (
     positive_gains_over,
     positive_tests_against,
     tests_against,
+    variances_over_seeds,
 )
 from crossbias.runs.read import FinishedRun, read_run
 from crossbias.runs.rows import OF_POSITIVE, Row, checked_metrics, rows_of
@@ -147,9 +148,10 @@ def compare(
     strata = {name: stratified(name, cells, place) for name in names if name in WEIGHTS}
     confidence = simultaneous(0.95, len(others))
     found = [name for name in names if name in OF_POSITIVE]
+    over_methods = variances_over_seeds(rows, [*strata, *found])
     gains = {
-        row.label: gains_over(baseline, row, strata, confidence)
-        | positive_gains_over(baseline, row, found, confidence)
+        row.label: gains_over(baseline, row, strata, confidence, over_methods)
+        | positive_gains_over(baseline, row, found, confidence, over_methods)
         for row in others
     }
     tests = {
@@ -227,6 +229,7 @@ def differences(runs: Sequence[FinishedRun]) -> list[str]:
         "the training settings": lambda run: {**run.config["train"], "seed": None},
         "the version of crossbias": lambda run: (run.config["version"], run.config["commit"]),
         "the version of torch": lambda run: run.config["environment"]["torch"],
+        "the version of numpy": lambda run: run.config["environment"].get("numpy"),
     }
     return [name for name, fact in facts.items() if any(fact(run) != fact(runs[0]) for run in runs)]
 
@@ -248,6 +251,8 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         notes.append("The rows are over different numbers of seeds.")
     if warning := rows[0].metrics[0].warning:
         notes.append(f"{warning}.")
+    mixed = {row.label: row.metrics[0].class_mix_note for row in rows}
+    notes += [f"{label}: {note}." for label, note in mixed.items() if note]
     return notes
 
 

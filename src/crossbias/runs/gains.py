@@ -5,15 +5,35 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from crossbias.runs.rows import Row
+from crossbias.runs.rows import Row, value_of
 from crossbias.verify import Calls, Estimate, McNemar, detection_difference
 from crossbias.verify.accuracies import OF_SAMPLES, Strata
-from crossbias.verify.between_runs import mcnemar, paired_difference
+from crossbias.verify.between_runs import (
+    SeedVariance,
+    mcnemar,
+    paired_difference,
+    pooled_over_seeds,
+)
 from crossbias.verify.multiplicity import holm
 
 
+def variances_over_seeds(rows: Sequence[Row], names: Sequence[str]) -> dict[str, SeedVariance]:
+    """How much each metric varies from seed to seed, over the rows that have several seeds."""
+    found = {}
+    for name in names:
+        values = [[value_of(name, metrics) for metrics in row.metrics] for row in rows]
+        present = [[each.value for each in row if each and each.n] for row in values]
+        if (pooled := pooled_over_seeds(present)) is not None:
+            found[name] = pooled
+    return found
+
+
 def gains_over(
-    baseline: Row, row: Row, strata: Mapping[str, Strata], confidence: float
+    baseline: Row,
+    row: Row,
+    strata: Mapping[str, Strata],
+    confidence: float,
+    over_methods: Mapping[str, SeedVariance],
 ) -> dict[str, Estimate]:
     """The difference of each metric that is a weighted mean of parts."""
     first, second = right_answers(baseline), right_answers(row)
@@ -26,6 +46,7 @@ def gains_over(
             weights=each.weights,
             cluster=cluster,
             confidence=confidence,
+            over_methods=over_methods.get(name),
         )
         for name, each in strata.items()
     }
@@ -33,7 +54,11 @@ def gains_over(
 
 
 def positive_gains_over(
-    baseline: Row, row: Row, names: Sequence[str], confidence: float
+    baseline: Row,
+    row: Row,
+    names: Sequence[str],
+    confidence: float,
+    over_methods: Mapping[str, SeedVariance],
 ) -> dict[str, Estimate]:
     """The difference of each number about the positive class."""
     if not names:
@@ -43,7 +68,7 @@ def positive_gains_over(
     found = {
         name: detection_difference(
             name, _calls(baseline), _calls(row), positive, cluster=judged.cluster,
-            confidence=confidence,
+            confidence=confidence, over_methods=over_methods.get(name),
         )
         for name in names
     }  # fmt: skip

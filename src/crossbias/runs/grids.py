@@ -1,16 +1,13 @@
 """A comparison as two grids of text: the rows, and their gains over the baseline."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from crossbias.formatting import DASH, p_value, percent_with_range, plus_minus
 from crossbias.runs.compare import Comparison
-from crossbias.runs.rows import OF_POSITIVE, Number, Row, metric_title
+from crossbias.runs.rows import NOISY, OF_POSITIVE, Number, Row, metric_title
 from crossbias.verify import Estimate, McNemar
 from crossbias.verify.multiplicity import simultaneous
-
-_FEW_SEEDS: Final = 5
-"""With fewer, the variance over seeds is often found too small in one of several rows."""
 
 
 class Grid(NamedTuple):
@@ -70,17 +67,17 @@ def about_rows(comparison: Comparison) -> list[str]:
             "Student's t interval for the mean over seeds: it is about other trainings, not about "
             "other test samples."
         )
-        wider = []
-        if "worst_group" in comparison.metrics and comparison.baseline.numbers["worst_group"]:
-            wider.append("the worst group")
+        shown = comparison.baseline.numbers
+        wider = list(dict.fromkeys(NOISY[name] for name in NOISY if shown.get(name)))
         if any(map(_seeds_agree, comparison.rows)):
             wider.append("a number that is the same for all seeds")
         if wider:
             parts.append(
                 f"The interval of {' and of '.join(wider)} is about other test samples as well."
             )
-    note = comparison.baseline.metrics[0].cluster_note
-    return [*parts, f"{note}."] if note else parts
+    metrics = comparison.baseline.metrics[0]
+    worst = metrics.worst_note if "worst_group" in comparison.metrics else None
+    return parts + [f"{note}." for note in (worst, metrics.cluster_note) if note]
 
 
 def _seeds_agree(row: Row) -> bool:
@@ -111,11 +108,6 @@ def about_gains(comparison: Comparison) -> list[str]:
                 f"intervals of all gains hold together with 95% confidence, each by itself with "
                 f"{confidence:.1f}% (Bonferroni)."
             )
-            if 1 < min(len(row.runs) for row in comparison.rows) < _FEW_SEEDS:
-                parts.append(
-                    f"With fewer than {_FEW_SEEDS} seeds they hold together less often: with 90% "
-                    f"confidence."
-                )
     if any(comparison.tests.values()):
         corrected = ", corrected by Holm's method" if comparison.rows[2:] else ""
         parts.append(f"p is from McNemar's exact test{corrected}.")

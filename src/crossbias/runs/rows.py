@@ -20,7 +20,7 @@ METRICS: Final[dict[str, Callable[[Metrics], Estimate | None]]] = {
     "worst_group": lambda metrics: metrics.worst_group and metrics.worst_group.accuracy,
     "class_averaged": lambda metrics: metrics.class_averaged,
     "biased": lambda metrics: (
-        metrics.aligned and protocols.biased(metrics.cells, effect=metrics.design_effect)
+        metrics.aligned and protocols.biased(metrics.cells, effects=metrics.cell_effects)
     ),
     "calibration": lambda metrics: metrics.calibration,
     "demographic_parity": lambda metrics: metrics.demographic_parity,
@@ -37,6 +37,14 @@ OF_POSITIVE: Final[dict[str, Callable[[Metrics], Estimate | None]]] = {
     "brier": lambda metrics: metrics.detection and metrics.detection.overall.brier,
 }
 """Further numbers where a class is named as the positive one."""
+
+NOISY: Final = {
+    "worst_group": "the worst group",
+    "calibration": "calibration errors",
+    "demographic_parity": "gaps",
+    "equalized_odds": "gaps",
+}
+"""Numbers that noise in the test samples makes too low, or too high, in every run; in words."""
 
 USUAL_OF_POSITIVE: Final = ("sensitivity", "specificity", "auc")
 
@@ -147,11 +155,11 @@ def rows_of(
     ]
 
 
-def over_runs(estimates: Sequence[Estimate | None], *, lowest: bool = False) -> Number | None:
+def over_runs(estimates: Sequence[Estimate | None], *, noisy: bool = False) -> Number | None:
     """One number over the runs of a row; None unless every run has it.
 
-    ``lowest`` is for the accuracy of the worst group. Noise in the test samples makes it too low in
-    every run, so its interval is also over test samples.
+    ``noisy`` is for those of ``NOISY``: seeds that agree on a number that is too high, or too low,
+    do not make it right. So its interval is also over test samples.
     """
     present = [estimate for estimate in estimates if estimate is not None and estimate.n]
     if len(present) < len(estimates) or not present:
@@ -161,10 +169,13 @@ def over_runs(estimates: Sequence[Estimate | None], *, lowest: bool = False) -> 
         return Number(only.value, only.low, only.high, math.nan, only.n)
     spread = over_seeds([estimate.value for estimate in present])
     low, high = spread.low, spread.high
-    # Trainings that agree, or worst groups that are too low in each: seeds alone say too little.
-    if spread.deviation < 1e-9 or lowest:
+    # Trainings that agree, or numbers that are off in each: seeds alone say too little.
+    if spread.deviation < 1e-9 or noisy:
         samples = mean_of_dependent(present)
         low, high = min(low, samples.low), max(high, samples.high)
+        if any(estimate.low == 0 for estimate in present):
+            # Lower limits that are cut at 0 have too high a mean; the upper ones have the distance.
+            low = max(0.0, min(low, 2 * samples.value - samples.high))
     return Number(spread.mean, low, high, spread.deviation, present[0].n)
 
 
@@ -173,7 +184,7 @@ def _row(
 ) -> Row:
     judged = tuple(_metrics_by(run, attribute) for run in runs)
     numbers = {
-        name: over_runs([value_of(name, each) for each in judged], lowest=name == "worst_group")
+        name: over_runs([value_of(name, each) for each in judged], noisy=name in NOISY)
         for name in metrics
     }
     return Row(label, tuple(runs), judged, numbers)

@@ -28,6 +28,8 @@ class TrainConfig:
         steps: Number of updates, instead of ``epochs``; the last pass is cut short.
         epoch_size: Samples in a pass; as many as the training set has if not given.
         batch_size: Samples in an update, over all processes together.
+        accumulate: In how many parts a process computes its share of a batch, one after the other.
+            More need less memory and more time. For methods whose loss is a mean over samples.
         sampling: How samples are drawn. ``uniform`` takes each sample once in a pass.
             ``class-balanced`` draws every class equally often, ``group-balanced`` every (target,
             bias) group, which uses bias labels. A training that a method gives sampling weights
@@ -49,6 +51,8 @@ class TrainConfig:
         seed: Seed of everything random in the training: weights, order, augmentation, dropout.
         device: ``auto``, ``cpu``, ``cuda``, ``cuda:1`` or ``mps``.
         processes: Number of processes, each with its own device, that share every batch.
+        sync_batch_norm: Whether batch normalization of several processes uses the statistics of the
+            whole batch instead of each process's share.
         compile: Compile the networks with ``torch.compile``.
         cuda_graphs: Replay steps as a CUDA graph, on one device and for methods that allow it.
         augment: Augmentations of training batches, in this order; the data's own if ``None``.
@@ -64,6 +68,7 @@ class TrainConfig:
     steps: Count | None = None
     epoch_size: Count | None = None
     batch_size: Count = 128
+    accumulate: Count = 1
     sampling: Sampling = "uniform"
     optimizer: Literal["adam", "adamw", "sgd", "adamp"] = "adam"
     lr: Positive = 1e-3
@@ -78,6 +83,7 @@ class TrainConfig:
     seed: WholeNumber = 0
     device: str = "auto"
     processes: Count = 1
+    sync_batch_norm: bool = False
     compile: bool = False
     cuda_graphs: bool = True
     augment: tuple[str, ...] | None = None

@@ -3,7 +3,7 @@
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, TypeVar, cast
 
 import torch
@@ -11,6 +11,7 @@ from lightning_fabric import Fabric
 from lightning_fabric.plugins.precision.amp import MixedPrecision
 from lightning_fabric.plugins.precision.precision import Precision
 from lightning_fabric.strategies.ddp import DDPStrategy
+from lightning_fabric.wrappers import _FabricModule
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -65,6 +66,12 @@ class Devices:
     def backward(self, loss: Tensor) -> None:
         """Gradients of a loss, averaged over the processes."""
         self.fabric.backward(loss)
+
+    def apart(self, network: nn.Module, enabled: bool) -> AbstractContextManager[None]:
+        """Inside this, gradients of a network are this process's own, until they are averaged."""
+        if self.world == 1 or not enabled:
+            return nullcontext()
+        return self.fabric.no_backward_sync(cast(_FabricModule, network))
 
     def complete_gradients(self, optimizer: Optimizer) -> None:
         """Gradients of a network whose forward was not the wrapped one: zeros, then the mean."""

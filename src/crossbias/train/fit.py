@@ -20,6 +20,7 @@ from crossbias.runs.config_file import read_config, write_config
 from crossbias.runs.folder import RunFolder
 from crossbias.runs.writer import LOCK_FILES
 from crossbias.tracking.trackers import Trackers, check_trackers
+from crossbias.train.accumulation import check_parts
 from crossbias.train.config import TrainConfig
 from crossbias.train.environment import differences, same_threads
 from crossbias.train.evaluation import alignments_of
@@ -211,6 +212,8 @@ def _check(
 ) -> None:
     """Refuse what cannot work, before anything is trained or written."""
     _check_hyperparameters(method)
+    if config.accumulate > 1:
+        check_parts(method)
     if not len(train):
         raise CrossbiasError(f"{train.name} has no training samples")
     for data in (train, validation):

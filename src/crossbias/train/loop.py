@@ -13,6 +13,7 @@ from crossbias.formatting import numbers_in_words
 from crossbias.networks.network import has_batch_norm
 from crossbias.runs.folder import RunFolder
 from crossbias.seeds import seed_global
+from crossbias.train.accumulation import StepInParts, check_parts, has_mean_loss
 from crossbias.train.checkpoint import (
     absurd_weights,
     check_shapes,
@@ -64,6 +65,7 @@ class Training:
         self.loader = run.loader(run.data)
         self.augment = run.augmentation()
         self.minimum = _minimum_batch(run, method)
+        self.parts = _parts(run, method)
         self.steps = steps or (None if epochs else run.config.steps) or math.inf
         self.epoch_steps = len(self._cut(0))
         whole = math.ceil(self.steps / self.epoch_steps) if self.steps < math.inf else None
@@ -84,7 +86,7 @@ class Training:
             and self.method.capturable
             and all(is_capturable(config) for _, config in self.run.optimizers)
         )
-        step: Callable[[Batch], Losses] = self.method.step
+        step: Callable[[Batch], Losses] = self.parts or self.method.step
         if graphed:
             step = GraphedStep(step, self.run.progress.note)
         while self.epoch < self.epochs:
@@ -126,8 +128,11 @@ class Training:
             cut, augment=self.augment, seed=self._seed("augment"), start=self.step
         ):
             seed_global(self._seed("dropout", self.step, run.devices.rank), run.device)
+            total = len(cut[self.step])  # of all processes; the last may be smaller
+            if self.parts is not None:
+                self.parts.total = total
             self.meter.add(step(batch))
-            self.pace.samples += len(cut[self.step])  # of all processes; the last may be smaller
+            self.pace.samples += total
             self.step += 1
             if time.monotonic() - looked > _LOOK_SECONDS:
                 self._look()
@@ -352,11 +357,20 @@ def set_training(method: Method) -> None:
                 module.eval()
 
 
+def _parts(run: "Run", method: Method) -> StepInParts | None:
+    """The step in parts, where one is asked for or processes may have shares of other sizes."""
+    if run.config.accumulate > 1:
+        check_parts(method)
+    several = run.config.accumulate > 1 or run.devices.world > 1
+    return StepInParts(method, run.config.accumulate) if several and has_mean_loss(method) else None
+
+
 def _minimum_batch(run: "Run", method: Method) -> int:
     """The smallest batch the method and its networks can use; refused where it cannot be had."""
     networks = [part for part in method.state().values() if isinstance(part, nn.Module)]
     statistics = any(has_batch_norm(network) for network in networks)
     minimum = max(method.minimum_batch, 2 if statistics else 1) * run.devices.world
+    minimum *= run.config.accumulate if statistics else 1  # each part has statistics of its own
     reason = "batch normalization" if method.minimum_batch < 2 else repr(method)
     if run.config.batch_size < minimum:
         raise CrossbiasError(

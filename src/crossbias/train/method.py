@@ -31,6 +31,9 @@ class Method:
         minimum_batch: Number of samples below which the loss is not defined.
         capturable: Whether a step is the same sequence of device operations every time, so that
             it can be replayed as a CUDA graph.
+        mean_loss: Whether every training of the method minimizes a mean over samples in the default
+            ``step``. ``accumulate`` can then compute a batch in parts, and the samples of a batch
+            that several processes cannot divide evenly count alike.
         figures: For each kind of figure that the report can draw, the names of the stages it is
             drawn from: ``sampling`` from one number for each training row, ``denoiser`` from
             losses, entropies and a threshold, ``guidance`` from pictures and maps.
@@ -43,6 +46,7 @@ class Method:
     supervision: ClassVar[Supervision] = "none"
     minimum_batch: ClassVar[int] = 1
     capturable: ClassVar[bool] = False
+    mean_loss: ClassVar[bool] = False
     figures: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     curves: ClassVar[Mapping[str, tuple[str, str]]] = {}
 

@@ -18,6 +18,7 @@ from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.networks.fresh import looks_trained, redraw
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import Recipe
+from crossbias.networks.synchronized import synchronized
 from crossbias.networks.trace import shaken
 from crossbias.progress import Progress
 from crossbias.runs.files import write_json
@@ -125,6 +126,8 @@ class Run:
         """
         config = config or self.config
         module = self._placed(network)
+        if config.sync_batch_norm and self.devices.world > 1:
+            module = synchronized(module)
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         optimizer = make_optimizer(config, trained, self.device)
         if config.compile:
@@ -173,8 +176,12 @@ class Run:
         if partial is not None:
             self.devices.complete_gradients(partial)
         for optimizer in moving:
-            self._clip(optimizer)
-            optimizer.step()
+            self.move(optimizer)
+
+    def move(self, optimizer: Optimizer) -> None:
+        """The end of an update: clip the gradients if configured, and step."""
+        self._clip(optimizer)
+        optimizer.step()
 
     def gather(self, tensor: Tensor) -> Tensor:
         """The rows of the whole batch from this process's rows, for losses over pairs of samples.

@@ -13,12 +13,14 @@ from crossbias.verify.accuracies import (
 )
 from crossbias.verify.between_runs import (
     McNemar,
+    SeedVariance,
     Spread,
     check_same_samples,
     gap_within_classes,
     mcnemar,
     over_seeds,
     paired_difference,
+    pooled_over_seeds,
 )
 from crossbias.verify.calibration import calibration_by_bias, calibration_error
 from crossbias.verify.cells import (
@@ -86,6 +88,7 @@ __all__ = [
     "Predictions",
     "PredictiveValues",
     "Rates",
+    "SeedVariance",
     "Slope",
     "Spread",
     "Threshold",
@@ -124,6 +127,7 @@ __all__ = [
     "overall",
     "paired_difference",
     "per_class",
+    "pooled_over_seeds",
     "populated",
     "predictive_values",
     "rates_by_source",

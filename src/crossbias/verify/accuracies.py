@@ -79,9 +79,9 @@ def accuracy(correct: Tensor, total: Tensor) -> Estimate:
     return wilson(int(correct.sum()), int(total.sum()))
 
 
-def mean_accuracy(correct: Tensor, total: Tensor, *, effect: float = 1.0) -> Estimate:
-    """The mean of the accuracies of some cells; ``effect`` as for ``wilson``."""
-    return mean_of_groups(correct.flatten().tolist(), total.flatten().tolist(), effect=effect)
+def mean_accuracy(correct: Tensor, total: Tensor) -> Estimate:
+    """The mean of the accuracies of some cells."""
+    return mean_of_groups(correct.flatten().tolist(), total.flatten().tolist())
 
 
 def _by_samples(cells: Cells, counted: Tensor) -> Tensor:

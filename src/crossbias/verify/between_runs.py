@@ -56,6 +56,31 @@ def over_seeds(values: Sequence[float], *, confidence: float = 0.95) -> Spread:
     return Spread(mean, deviation, max(0.0, mean - half), min(1.0, mean + half), len(values))
 
 
+class SeedVariance(NamedTuple):
+    """How much a number varies from training to training, over the seeds of several methods."""
+
+    variance: float
+    freedom: int  # degrees of freedom of its estimate
+
+
+def pooled_over_seeds(methods: Sequence[Sequence[float]]) -> SeedVariance | None:
+    """The variance over seeds of several methods together; None where each has a single seed.
+
+    Args:
+        methods: For each method, the number of each of its trainings.
+
+    >>> found = pooled_over_seeds([[0.70, 0.74], [0.80, 0.80, 0.83], [0.9]])
+    >>> round(found.variance, 6), found.freedom
+    (0.000467, 3)
+    """
+    several = [values for values in methods if len(values) > 1]
+    if not several:
+        return None
+    freedom = sum(len(values) - 1 for values in several)
+    squares = sum(statistics.variance(values) * (len(values) - 1) for values in several)
+    return SeedVariance(squares / freedom, freedom)
+
+
 class McNemar(NamedTuple):
     """The samples on which two models differ, and the exact test of whether that is chance."""
 
@@ -100,6 +125,7 @@ def paired_difference(
     weights: Tensor,
     cluster: Tensor | None = None,
     confidence: float = 0.95,
+    over_methods: SeedVariance | None = None,
 ) -> Estimate:
     """How much higher a weighted accuracy is with the second method, on the same samples.
 
@@ -122,6 +148,9 @@ def paired_difference(
         cluster: ``(n,)`` int64, equal for samples that belong together. The variance over samples
             is then that over clusters.
         confidence: Coverage of the interval.
+        over_methods: The variance over seeds of this and further methods. Among several gains of
+            few seeds each, some trainings agree by chance. The interval is then at least as wide as
+            it is with this variance for both methods.
 
     Returns:
         The difference, between -1 and 1; ``n`` is the number of samples in cells with a weight.
@@ -137,7 +166,7 @@ def paired_difference(
     cluster = None if cluster is None else torch.unique(cluster[chosen], return_inverse=True)[1]
     return linearized_difference(
         [runs @ each for runs in methods], methods, cell=cell, each=each, cluster=cluster,
-        confidence=confidence, answers=not first.is_floating_point(),
+        confidence=confidence, answers=not first.is_floating_point(), over_methods=over_methods,
     )  # fmt: skip
 
 
@@ -180,6 +209,7 @@ def linearized_difference(
     cluster: Tensor | None = None,
     confidence: float = 0.95,
     answers: bool = False,
+    over_methods: SeedVariance | None = None,
 ) -> Estimate:
     """How much higher any number is with the second of two methods, on the same samples.
 
@@ -196,6 +226,7 @@ def linearized_difference(
             together.
         confidence: Coverage of the interval.
         answers: Whether samples say right or wrong, 1 or 0.
+        over_methods: As for ``paired_difference``.
     """
     value = float(numbers[1].mean() - numbers[0].mean())
     sizes = torch.bincount(cell).double()
@@ -204,12 +235,19 @@ def linearized_difference(
     )
     half = _half_width([over_samples], confidence)
     if min(len(runs) for runs in methods) > 1:
-        parts = [_Part(float(a.var()) / len(a), len(a) - 1) for a in numbers]
         twice = sum(_variance_of_trainings(runs * each, cluster) for runs in methods)
-        parts.append(over_samples._replace(variance=max(0.0, over_samples.variance - twice)))
+        rest = over_samples._replace(variance=max(0.0, over_samples.variance - twice))
+        variances = [[_Part(float(a.var()) / len(a), len(a) - 1) for a in numbers]]
+        if over_methods is not None:
+            of_both = over_methods.variance * sum(1 / len(a) for a in numbers)
+            variances.append([_Part(of_both, over_methods.freedom)])
         # Trainings that agree by chance do not make it narrower than these trainings by themselves.
-        if sum(part.variance for part in parts) > over_samples.variance:
-            half = _half_width(parts, confidence)
+        wider = [
+            _half_width([*parts, rest], confidence)
+            for parts in variances
+            if sum(part.variance for part in (*parts, rest)) > over_samples.variance
+        ]
+        half = max(wider, default=half)
     return Estimate(value, max(-1.0, value - half), min(1.0, value + half), len(cell))
 
 
@@ -260,8 +298,9 @@ def _variance_over_samples(
     effect, independent = 1.0, sizes
     if cluster is not None:
         effect = inflation(each * (differences - (sums / sizes)[cell]), cell, cluster)
-        pairs = torch.unique(cluster * len(sizes) + cell) % len(sizes)
-        independent = torch.bincount(pairs, minlength=len(sizes)).double()
+        pairs, each_pair = torch.unique(cluster * len(sizes) + cell, return_counts=True)
+        squared = torch.bincount(pairs % len(sizes), weights=each_pair.double() ** 2)
+        independent = sizes**2 / squared  # clusters of the same size that say as much
     freedom = float(parts.sum() ** 2 / (parts**2 / (independent - 1 + _PRIOR)).sum())
     return _Part(effect * float(parts.sum()), freedom)
 

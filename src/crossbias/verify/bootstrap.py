@@ -59,15 +59,17 @@ def stratified_mean(
     return percentile(value, draws, int(total.sum()))
 
 
-def deviations(counts: Counts, generator: np.random.Generator, *, effect: float = 1.0) -> Draws:
+def deviations(
+    counts: Counts | Draws, generator: np.random.Generator, *, effects: Draws | float = 1.0
+) -> Draws:
     """How far the shares of categories in resampled splits are from the original shares.
 
     Shapes are those of ``resampled``. Half a sample is added to every category first. Otherwise a
-    stratum of one sample, or one without an error, would pass as certain. With an ``effect``, the
-    design effect of clusters, so many samples say as much as an independent one.
+    stratum of one sample, or one without an error, would pass as certain. ``effects`` are the
+    design effects of clusters in each stratum: so many samples say as much as an independent one.
     """
     shares = (counts + 0.5) / (counts + 0.5).sum(1, keepdims=True)
-    total = np.maximum(1, np.round(counts.sum(1) / effect)).astype(np.int64)
+    total = np.maximum(1, np.round(counts.sum(1) / effects)).astype(np.int64)
     off: Draws = _draw(total, shares, generator) / total[:, None] - shares
     return off
 

@@ -44,7 +44,7 @@ def calibration_by_bias(
     biases: Tensor,
     num_biases: int,
     *,
-    effect: float = 1.0,
+    effects: Tensor | None = None,
     weight: Tensor | None = None,
 ) -> tuple[Estimate, ...]:
     """The calibration error on the samples of each bias value; ``NO_SAMPLES`` if there are none.
@@ -57,15 +57,16 @@ def calibration_by_bias(
         targets: ``(n,)`` class numbers.
         biases: ``(n,)`` bias values, ``UNKNOWN`` where not known; such samples are left out.
         num_biases: Number of bias values, present or not.
-        effect: As for ``calibration_error``.
+        effects: ``(biases,)`` design effect of clusters among the samples of each bias value.
         weight: As for ``calibration_error``.
     """
     confidence, answers = probabilities.max(1)
     right = answers == targets
     rows = [biases == value for value in range(num_biases)]
+    of_rows = [1.0] * num_biases if effects is None else effects.tolist()
     return tuple(
         _error(confidence[at], right[at], effect, None if weight is None else weight[at])
-        for at in rows
+        for at, effect in zip(rows, of_rows, strict=True)
     )
 
 
@@ -77,7 +78,7 @@ def _error(confidence: Tensor, right: Tensor, effect: float, weight: Tensor | No
     value = float(_errors((counts / len(right))[None], means)[0])
     if len(right) / effect < MIN_SAMPLES:
         return Estimate(value, 0.0, 1.0, len(right))
-    off = deviations(counts.reshape(1, -1), generator_of("calibration"), effect=effect)
+    off = deviations(counts.reshape(1, -1), generator_of("calibration"), effects=effect)
     return within(value, _errors(off.reshape(-1, *counts.shape), means), len(right))
 
 

@@ -93,6 +93,34 @@ def design_effect(right: Tensor, cluster: Tensor | None, weight: Tensor | None =
     return max(1.0, len(right) / effective_samples(right, cluster, weight))
 
 
+def design_effects(
+    kind: Tensor, part: Tensor, parts: int, cluster: Tensor | None, weight: Tensor | None = None
+) -> Tensor:
+    """How many samples of each part say as much about its shares of kinds as an independent one.
+
+    Whether answers are right may vary from image to image while the answers themselves are those
+    of the patient, so the effect on the share of each answer is another one than on the accuracy.
+
+    Args:
+        kind: ``(n,)`` int64, the kind of each sample, such as the answer to it.
+        part: ``(n,)`` int64, the part of each sample; ``UNKNOWN`` for a sample in none.
+        parts: Number of parts.
+        cluster: ``(n,)`` int64, the cluster of each sample; None where all are independent.
+        weight: ``(n,)`` float, how much each sample counts; None where all count the same.
+
+    Returns:
+        ``(parts,)`` float, at least 1; 1 for a part without samples.
+    """
+    known = part != UNKNOWN
+    if not known.any():
+        return torch.ones(parts).double()
+    cluster = None if cluster is None else torch.unique(cluster[known], return_inverse=True)[1]
+    weight = None if weight is None else weight[known].double()
+    kinds = int(kind.max()) + 1
+    found = _shares_of_parts(kind[known], kinds, part[known], parts, cluster, weight)
+    return (found.sizes / found.effective.clamp(min=1e-9)).clamp(min=1.0)
+
+
 def with_clusters(
     metrics: "Metrics",
     targets: Tensor,
@@ -167,39 +195,74 @@ def _means_of_parts(
     right: Tensor, part: Tensor, parts: int, cluster: Tensor | None, weight: Tensor | None
 ) -> list[_Mean]:
     """``_mean`` of each part by itself, all of them in one pass over the samples."""
+    found = _shares_of_parts(right.long(), 2, part, parts, cluster, weight)
+    columns = (found.rates[:, 1].tolist(), found.effective.tolist(), found.sizes.tolist())
+    return [_Mean(*row) for row in zip(*columns, strict=True)]
+
+
+class _Shares(NamedTuple):
+    """How often each kind of sample occurs in each part, and how much that is worth."""
+
+    rates: Tensor  # (parts, kinds)
+    effective: Tensor  # (parts,) independent samples that say as much
+    sizes: Tensor  # (parts,) samples
+
+
+def _shares_of_parts(
+    kind: Tensor,
+    kinds: int,
+    part: Tensor,
+    parts: int,
+    cluster: Tensor | None,
+    weight: Tensor | None,
+) -> _Shares:
+    """The shares of kinds in each part.
+
+    What a sample adds is its distance from the shares of its part, with one coordinate for each
+    kind. So with more than two kinds, the effect of clusters is the mean over kinds, as in the
+    first-order correction of Rao and Scott (1981).
+    """
     from scipy.special import stdtrit
 
-    sizes = torch.bincount(part, minlength=parts).double()
+    sizes = torch.bincount(part, minlength=parts)
     of_sample = torch.ones(len(part)).double() if weight is None else weight
     sums, squares = (
         torch.bincount(part, weights=each, minlength=parts) for each in (of_sample, of_sample**2)
     )
-    rates = torch.bincount(part, weights=of_sample * right.double(), minlength=parts)
-    rates = (rates / sums.clamp(min=1e-300)).clamp(max=1)  # rounding may exceed it
-    off = of_sample * (right.double() - rates[part])  # what a sample adds, times the part's weight
-    alone = torch.bincount(part, weights=off.square(), minlength=parts)
-    effective = sizes
+    place = part * kinds + kind
+    rates = torch.bincount(place, weights=of_sample, minlength=parts * kinds).view(parts, kinds)
+    rates = (rates / sums.clamp(min=1e-300)[:, None]).clamp(max=1)  # rounding may exceed it
+    together = rates.square().sum(1)
+    # The squared distance of a sample from the shares, times the square of its weight.
+    off = of_sample**2 * (1 - 2 * rates.flatten()[place] + together[part])
+    alone = torch.bincount(part, weights=off, minlength=parts)
+    effective = sizes.double()
     if weight is not None:
         effective = _by_weight(rates, sums, squares, alone)
     if cluster is not None:
-        largest = torch.zeros(parts).double().scatter_reduce(0, part, off.square(), "amax")
         pairs, pair = torch.unique(part * (int(cluster.max()) + 1) + cluster, return_inverse=True)
         owner = pairs // (int(cluster.max()) + 1)  # the part of each (part, cluster) pair
-        share = torch.bincount(pair, weights=of_sample) / sums[owner]
-        added = torch.bincount(pair, weights=off)
+        triples, triple = torch.unique(pair * kinds + kind, return_inverse=True)
+        of_pair = torch.bincount(pair, weights=of_sample)
+        of_triple = torch.bincount(triple, weights=of_sample)
+        known = rates.flatten()[owner[triples // kinds] * kinds + triples % kinds]
+        added = of_triple * (of_triple - 2 * known * of_pair[triples // kinds])
+        added = torch.bincount(triples // kinds, weights=added) + of_pair**2 * together[owner]
         # As in ``inflation``, for parts that are one group each.
-        added = torch.where(share < 1, added / (1 - share).clamp(min=1e-9).sqrt(), 0.0)
-        variance = torch.bincount(owner, weights=added.square(), minlength=parts)
-        clusters = torch.bincount(owner, minlength=parts).double()
-        mean_size = sizes / clusters.clamp(min=1)
-        extra = mean_size * largest / 2
-        effect = (variance + mean_size * extra) / (alone + extra).clamp(min=1e-300)
-        effect = torch.minimum(effect.clamp(min=1.0), 2 * mean_size)
-        effect = torch.where((alone > 0) & (clusters > 1), effect, mean_size)
-        quantile = torch.from_numpy(stdtrit((clusters - 1).clamp(min=1).numpy(), 0.975))
+        share = of_pair / sums[owner]
+        added = torch.where(share < 1, added / (1 - share).clamp(min=1e-9), 0.0).clamp(min=0)
+        variance = torch.bincount(owner, weights=added, minlength=parts)
+        clusters = torch.bincount(owner, minlength=parts)
+        size = torch.bincount(owner, weights=torch.bincount(pair).double() ** 2, minlength=parts)
+        size = size / sizes.clamp(min=1)  # as ``typical_size``
+        extra = size * torch.zeros(parts).double().scatter_reduce(0, part, off, "amax") / 2
+        effect = (variance + size * extra) / (alone + extra).clamp(min=1e-300)
+        effect = torch.minimum(effect.clamp(min=1.0), 2 * size)
+        effect = torch.where((alone > 1e-12) & (clusters > 1), effect, size)
+        freedom = sizes / size.clamp(min=1) - 1
+        quantile = torch.from_numpy(stdtrit(freedom.clamp(min=1).numpy(), 0.975))
         effective = effective / effect.clamp(min=1) * (_Z / quantile) ** 2
-    columns = (rates.tolist(), effective.tolist(), sizes.long().tolist())
-    return [_Mean(*row) for row in zip(*columns, strict=True)]
+    return _Shares(rates, effective, sizes)
 
 
 def _by_weight(rates: Tensor, sums: Tensor, squares: Tensor, alone: Tensor) -> Tensor:
@@ -210,15 +273,15 @@ def _by_weight(rates: Tensor, sums: Tensor, squares: Tensor, alone: Tensor) -> T
     smaller where heavy samples are answered less certainly.
 
     Args:
-        rates: The weighted share in each part.
+        rates: The weighted shares of kinds in each part, (parts, kinds).
         sums: The sum of the weights.
         squares: The sum of their squares.
         alone: The sum of squares of what samples add, times the square of ``sums``.
     """
     kish = sums**2 / squares.clamp(min=1e-300)
-    smooth = (rates * kish + 0.5) / (kish + 1)
-    seen = smooth * (1 - smooth) * sums**2 / alone.clamp(min=1e-300)
-    return torch.where(alone > 0, torch.minimum(kish, seen), kish)
+    smooth = (rates * kish[:, None] + 0.5) / (kish[:, None] + rates.shape[1] / 2)
+    seen = (1 - smooth.square().sum(1)) * sums**2 / alone.clamp(min=1e-300)
+    return torch.where(alone > 1e-12, torch.minimum(kish, seen), kish)
 
 
 def _mean(
@@ -253,8 +316,8 @@ def _mean(
         independent = max(independent, float(influence.square().sum()))
     effective = mean * (1 - mean) / independent
     if cluster is not None:
-        clusters = len(torch.unique(cluster[chosen]))
-        quantile = float(stdtrit(max(clusters - 1, 1), 0.975))
+        _, each = torch.unique(cluster[chosen], return_counts=True)
+        quantile = float(stdtrit(max(int(chosen.sum()) / typical_size(each) - 1, 1), 0.975))
         effective *= (_Z / quantile) ** 2 / inflation(influence, place, cluster[chosen])
     return _Mean(min(value, 1.0), effective, int(chosen.sum()))
 
@@ -264,8 +327,8 @@ def inflation(influence: Tensor, part: Tensor, cluster: Tensor) -> float:
 
     This is the variance of the sums over clusters, relative to that of independent samples. A
     cluster that is a share h of a part moves the part's mean, so its sum there is divided by the
-    root of 1 - h (Bell and McCaffrey 2002). The result is at most twice the mean size of a cluster,
-    and that size where no sample adds anything.
+    root of 1 - h (Bell and McCaffrey 2002). The result is at most twice the typical size of a
+    cluster, and that size where no sample adds anything.
 
     Args:
         influence: ``(n,)`` float, what each sample adds; the mean over a part is 0.
@@ -274,9 +337,9 @@ def inflation(influence: Tensor, part: Tensor, cluster: Tensor) -> float:
     """
     members = torch.unique(cluster, return_inverse=True)[1]
     clusters, alone = int(members.max()) + 1, float((influence**2).sum())
-    mean_size = len(cluster) / clusters
+    size = typical_size(torch.bincount(members))
     if not alone or clusters < 2:
-        return mean_size
+        return size
     pairs, pair = torch.unique(members * (int(part.max()) + 1) + part, return_inverse=True)
     in_part = pairs % (int(part.max()) + 1)
     share = torch.bincount(pair).double() / torch.bincount(part)[in_part]
@@ -284,8 +347,13 @@ def inflation(influence: Tensor, part: Tensor, cluster: Tensor) -> float:
     sums = torch.where(share < 1, sums / (1 - share).clamp(min=1e-9).sqrt(), 0.0)
     owner = pairs // (int(part.max()) + 1)
     variance = torch.zeros(clusters).double().index_add(0, owner, sums).square().sum()
-    # Half a cluster of mean size whose samples are all as far off as the farthest: few errors say
-    # little about how alike the samples of a cluster are.
-    extra = mean_size * float(influence.square().max()) / 2
-    effect = (float(variance) + mean_size * extra) / (alone + extra)
-    return min(max(effect, 1.0), 2 * mean_size)
+    # Half a cluster of typical size whose samples are all as far off as the farthest: few errors
+    # say little about how alike the samples of a cluster are.
+    extra = size * float(influence.square().max()) / 2
+    effect = (float(variance) + size * extra) / (alone + extra)
+    return min(max(effect, 1.0), 2 * size)
+
+
+def typical_size(sizes: Tensor) -> float:
+    """The mean size of the cluster that a sample is in: large clusters count by their samples."""
+    return float(sizes.double().square().sum() / sizes.sum())

@@ -15,7 +15,6 @@ from crossbias.verify.positives import (
     auc,
     brier_score,
     calibration_slope,
-    cluster_effect,
     predictive_values,
 )
 from crossbias.verify.thresholds import Labeled, Threshold, answers_at, chosen_threshold
@@ -168,12 +167,13 @@ class _Called(NamedTuple):
         if not len(right):
             return cls(0, 0, 1.0)
         together = None if cluster is None else cluster[rows]
-        if weight is not None:
-            own = weight[rows]
+        own = None if weight is None else weight[rows]
+        share = float(right.double().mean())
+        if own is not None:
             share = min(1.0, float(own @ right.double() / own.sum()))
-            return cls(len(right) * share, len(right), design_effect(right, together, own))
-        effect = cluster_effect(right.double() - right.double().mean(), together)
-        return cls(int(right.sum()), len(right), effect)
+        alike = together is None and own is None
+        effect = 1.0 if alike else design_effect(right, together, own)
+        return cls(len(right) * share, len(right), effect)
 
 
 def _rates(

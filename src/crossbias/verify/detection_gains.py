@@ -6,7 +6,11 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
-from crossbias.verify.between_runs import linearized_difference, paired_difference
+from crossbias.verify.between_runs import (
+    SeedVariance,
+    linearized_difference,
+    paired_difference,
+)
 from crossbias.verify.intervals import NO_SAMPLES, Estimate
 from crossbias.verify.positives import placements
 
@@ -26,6 +30,7 @@ def detection_difference(
     *,
     cluster: Tensor | None = None,
     confidence: float = 0.95,
+    over_methods: SeedVariance | None = None,
 ) -> Estimate:
     """How much higher a number about the positive class is with the second method.
 
@@ -40,66 +45,67 @@ def detection_difference(
         positive: ``(n,)`` bool, the samples of the positive class.
         cluster: As for ``paired_difference``.
         confidence: Coverage of the interval.
+        over_methods: As for ``paired_difference``.
 
     Returns:
         The difference; ``NO_SAMPLES`` where one of the two numbers does not exist.
     """
     if not positive.any() or positive.all():
         return NO_SAMPLES
-    return GAINS[name](first, second, positive, cluster, confidence)
+    return GAINS[name](first, second, positive, _Interval(cluster, confidence, over_methods))
 
 
-_Gain = Callable[[Calls, Calls, Tensor, Tensor | None, float], Estimate]
+class _Interval(NamedTuple):
+    """What an interval takes into account, see ``paired_difference``."""
+
+    cluster: Tensor | None
+    confidence: float
+    over_methods: SeedVariance | None
+
+
+_Gain = Callable[[Calls, Calls, Tensor, _Interval], Estimate]
 
 
 def _share(weights: tuple[float, float]) -> _Gain:
     """Right calls among the samples of a class; the weights are of the other class and of it."""
 
-    def gain(
-        first: Calls, second: Calls, positive: Tensor, cluster: Tensor | None, confidence: float
-    ) -> Estimate:
+    def gain(first: Calls, second: Calls, positive: Tensor, interval: _Interval) -> Estimate:
         return paired_difference(
             first.called == positive, second.called == positive, cell=positive.long(),
-            weights=torch.tensor(weights), cluster=cluster, confidence=confidence,
+            weights=torch.tensor(weights), **interval._asdict(),
         )  # fmt: skip
 
     return gain
 
 
-def _brier(
-    first: Calls, second: Calls, positive: Tensor, cluster: Tensor | None, confidence: float
-) -> Estimate:
+def _brier(first: Calls, second: Calls, positive: Tensor, interval: _Interval) -> Estimate:
     errors = [(runs.scores.double() - positive.double()).square() for runs in (first, second)]
     return paired_difference(
-        *errors, cell=torch.zeros_like(positive).long(), weights=torch.ones(1), cluster=cluster,
-        confidence=confidence,
+        *errors, cell=torch.zeros_like(positive).long(), weights=torch.ones(1),
+        **interval._asdict(),
     )  # fmt: skip
 
 
-def _auc(
-    first: Calls, second: Calls, positive: Tensor, cluster: Tensor | None, confidence: float
-) -> Estimate:
+def _auc(first: Calls, second: Calls, positive: Tensor, interval: _Interval) -> Estimate:
     placed = [
         torch.stack([placements(scores, positive) for scores in runs.scores])
         for runs in (first, second)
     ]
     areas = [runs[:, positive].mean(1) for runs in placed]
-    return _linearized(areas, placed, positive, cluster, confidence)
+    return _linearized(areas, placed, positive, interval)
 
 
 def _trust(*, of_positive: bool) -> _Gain:
     """PPV, or NPV: how often a call is right."""
 
-    def gain(
-        first: Calls, second: Calls, positive: Tensor, cluster: Tensor | None, confidence: float
-    ) -> Estimate:
+    def gain(first: Calls, second: Calls, positive: Tensor, interval: _Interval) -> Estimate:
         truth = positive if of_positive else ~positive
         calls = [(runs.called if of_positive else ~runs.called) for runs in (first, second)]
         if not all(bool(each.any(1).all()) for each in calls):
             return NO_SAMPLES  # a training that never gives this answer
         values = [(each & truth).sum(1) / each.sum(1).double() for each in calls]
         shares = [_influences(each.double(), truth) for each in calls]
-        return _linearized(values, shares, positive, cluster, confidence)
+        return _linearized(values, shares, positive, interval)
 
     return gain
 
@@ -119,17 +125,14 @@ def _influences(called: Tensor, truth: Tensor) -> Tensor:
 
 
 def _linearized(
-    numbers: list[Tensor],
-    methods: list[Tensor],
-    positive: Tensor,
-    cluster: Tensor | None,
-    confidence: float,
+    numbers: list[Tensor], methods: list[Tensor], positive: Tensor, interval: _Interval
 ) -> Estimate:
-    cell = positive.long()
+    cell, cluster = positive.long(), interval.cluster
+    if cluster is not None:
+        cluster = torch.unique(cluster, return_inverse=True)[1]
     return linearized_difference(
         numbers, methods, cell=cell, each=1 / torch.bincount(cell).double()[cell],
-        cluster=None if cluster is None else torch.unique(cluster, return_inverse=True)[1],
-        confidence=confidence,
+        **interval._replace(cluster=cluster)._asdict(),
     )  # fmt: skip
 
 

@@ -92,11 +92,7 @@ def lowest_of(
 
 
 def mean_of_groups(
-    correct: Sequence[int],
-    total: Sequence[int],
-    *,
-    confidence: float = 0.95,
-    effect: float = 1.0,
+    correct: Sequence[float], total: Sequence[float], *, confidence: float = 0.95
 ) -> Estimate:
     """The unweighted mean of the groups' proportions; groups without samples are left out.
 
@@ -113,10 +109,9 @@ def mean_of_groups(
     skew does not average out, and at 99% accuracy a 95% interval covers only 86%.
 
     Args:
-        correct: Number of right samples in each group.
+        correct: Number of right samples in each group; need not be whole.
         total: Number of samples in each group.
         confidence: Coverage of the interval.
-        effect: As for ``wilson``.
 
     Returns:
         The mean with its interval; ``n`` is the number of samples in all groups.
@@ -128,12 +123,12 @@ def mean_of_groups(
     groups = [(c, n) for c, n in zip(correct, total, strict=True) if n]
     if not groups:
         return NO_SAMPLES
-    value = sum(wilson(c, n).value for c, n in groups) / len(groups)
+    value = sum(c / n for c, n in groups) / len(groups)
     smooth = [((c + 0.5) / (n + 1), n) for c, n in groups]
     variance = sum(q * (1 - q) / n for q, n in smooth) / len(groups) ** 2
     mean = sum(q for q, _ in smooth) / len(groups)
-    low, high = wilson_limits(value, mean * (1 - mean) / variance / effect, confidence)
-    return Estimate(value, low, high, sum(n for _, n in groups))
+    low, high = wilson_limits(value, mean * (1 - mean) / variance, confidence)
+    return Estimate(value, low, high, round(sum(n for _, n in groups)))
 
 
 def mean_of_dependent(estimates: Sequence[Estimate]) -> Estimate:
@@ -162,6 +157,24 @@ def wilson_limits(value: float, n: float, confidence: float = 0.95) -> tuple[flo
     half = z * math.sqrt(value * (1 - value) / n + (z / (2 * n)) ** 2) / (1 + z**2 / n)
     # The limits are exactly 0 or 1 where the proportion is; rounding would miss that.
     return 0.0 if value == 0 else center - half, 1.0 if value == 1 else center + half
+
+
+def wilson_size(share: Estimate) -> float:
+    """The number of independent samples at which a share has its 95% limits, which are Wilson's.
+
+    Without clusters and weights this is the number of samples.
+
+    >>> round(wilson_size(wilson(8, 10)), 6), round(wilson_size(wilson(300, 300, effect=3)), 6)
+    (10.0, 100.0)
+    """
+    half, spread = (share.high - share.low) / 2, share.value * (1 - share.value)
+    if half >= 0.5:
+        return 0.0
+    # With u = z²/n, half² (1 + u)² = spread u + u²/4: a quadratic equation in u.
+    linear = spread - 2 * half**2
+    root = math.sqrt(linear**2 + (1 - 4 * half**2) * half**2)
+    u = 2 * half**2 / (linear + root) if linear > 0 else (root - linear) / (0.5 - 2 * half**2)
+    return _normal_quantile(0.975) ** 2 / u
 
 
 @cache

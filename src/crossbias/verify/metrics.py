@@ -14,10 +14,10 @@ from crossbias.types import UNKNOWN
 from crossbias.verify import accuracies
 from crossbias.verify.calibration import calibration_by_bias, calibration_error
 from crossbias.verify.cells import Cells, Group, aligned_names, count, small_group_warning
-from crossbias.verify.clusters import design_effect, with_clusters
+from crossbias.verify.clusters import design_effect, design_effects, with_clusters
 from crossbias.verify.detection import Detection, Positive, detect
 from crossbias.verify.gaps import demographic_parity_gap, equalized_odds_gap
-from crossbias.verify.intervals import NO_SAMPLES, Estimate
+from crossbias.verify.intervals import NO_SAMPLES, Estimate, wilson_size
 from crossbias.verify.missing import missing_warning
 
 MOST_RATES: Final = 200_000
@@ -25,6 +25,9 @@ MOST_RATES: Final = 200_000
 
 MOST_VALUES: Final = 500
 """Gaps, calibration and detection by bias are left out where there are more values than this."""
+
+_MIX: Final = 0.02
+"""Aligned and conflicting samples that differ by this much more than within a class are noted."""
 
 _NEED_LABELS: Final = ("aligned", "conflicting", "unbiased")
 _RELIABILITY: Final = ("calibration", "demographic_parity", "equalized_odds")
@@ -136,15 +139,26 @@ class Metrics:
         few = len(values) <= MOST_VALUES and len(classes) ** 2 * len(values) <= MOST_RATES
         if cells.labeled and few:
             counts = count(targets, biases, answers, **sizes, weight=weight)
-            found["demographic_parity"] = demographic_parity_gap(counts, effect=effect)
-            found["equalized_odds"] = equalized_odds_gap(counts, effect=effect)
+            by_value = by_group = None
+            if not alike:
+                parts = len(classes) * len(values)
+                group = torch.where(biases == UNKNOWN, UNKNOWN, targets * len(values) + biases)
+                by_value = design_effects(answers, biases, len(values), cluster, weight)
+                by_group = design_effects(answers, group, parts, cluster, weight)
+                by_group = by_group.view(len(classes), len(values))
+            found["demographic_parity"] = demographic_parity_gap(counts, effects=by_value)
+            found["equalized_odds"] = equalized_odds_gap(counts, effects=by_group)
         if probabilities is not None:
             found["calibration"] = calibration_error(
                 probabilities, targets, effect=effect, weight=weight
             )
             if cells.labeled and len(values) <= MOST_VALUES:
+                of_values = None
+                if not alike:
+                    right = (answers == targets).long()
+                    of_values = design_effects(right, biases, len(values), cluster, weight)
                 found["bias_calibration"] = calibration_by_bias(
-                    probabilities, targets, biases, len(values), effect=effect, weight=weight
+                    probabilities, targets, biases, len(values), effects=of_values, weight=weight
                 )
         if positive is not None:
             found["detection"] = detect(
@@ -209,6 +223,16 @@ class Metrics:
         return "only group" if present == 1 else f"worst of {present} groups"
 
     @property
+    def worst_note(self) -> str | None:
+        """What the interval of the worst group is about; None for fewer than two groups."""
+        if len(self.groups) < 2:
+            return None
+        return (
+            "The interval of the worst group is about the lowest true accuracy of any group, "
+            "whichever it is"
+        )
+
+    @property
     def cells(self) -> Cells:
         """The samples and right answers behind the accuracies.
 
@@ -235,6 +259,20 @@ class Metrics:
         )  # fmt: skip
 
     @property
+    def cell_effects(self) -> Tensor:
+        """How many samples of each of ``cells`` say as much as an independent one; float."""
+        known = {(group.target, group.bias): group.accuracy for group in self.groups}
+        cells = self.cells
+        effects = torch.ones(len(cells.total), dtype=torch.float64)
+        for place, (target, bias) in enumerate(
+            zip(cells.target.tolist(), cells.bias.tolist(), strict=True)
+        ):
+            if bias != UNKNOWN:
+                share = known[self.classes[target], self.biases[bias]]
+                effects[place] = share.n / max(wilson_size(share), 1e-9)
+        return effects.clamp(min=1.0)
+
+    @property
     def warning(self) -> str | None:
         """What to know before reading the numbers of groups, if anything.
 
@@ -247,6 +285,45 @@ class Metrics:
         size = self.overall.n / self.clusters if self.clusters else 1.0
         unknown = missing_warning("the bias label", missing, total, self.classes, effect=size)
         return "; ".join(filter(None, [small_group_warning(self.groups), unknown])) or None
+
+    @property
+    def class_mix_note(self) -> str | None:
+        """Where the classes explain why aligned and conflicting samples differ (Simpson's paradox).
+
+        None where the difference is about the same within a class, or where there is none to see.
+        """
+        within = self._gap_within_classes()
+        if within is None or not (self.aligned and self.conflicting):
+            return None
+        gap = self.aligned.value - self.conflicting.value
+        if abs(gap - within) < _MIX:
+            return None
+        return (
+            f"accuracy on aligned samples minus that on conflicting ones is {100 * gap:+.1f} "
+            f"points, but {100 * within:+.1f} points within a class: the classes differ in how "
+            f"hard they are and in how many of their samples conflict"
+        )
+
+    def _gap_within_classes(self) -> float | None:
+        """The value of ``gap_within_classes``; None if no class has samples of both kinds."""
+        sums: dict[tuple[str, bool], list[float]] = {}
+        aligned = dict(zip(self.classes, self.aligned_groups, strict=False))
+        for target, bias, accuracy in self.groups:
+            part = sums.setdefault((target, bias in aligned.get(target, ())), [0.0, 0.0])
+            part[0] += accuracy.value * accuracy.n
+            part[1] += accuracy.n
+        both = [
+            (sums[target, True], sums[target, False])
+            for target in self.classes
+            if (target, True) in sums and (target, False) in sums
+        ]
+        conflicting = sum(against[1] for _, against in both)
+        if not conflicting:
+            return None
+        return sum(
+            against[1] / conflicting * (with_bias[0] / with_bias[1] - against[0] / against[1])
+            for with_bias, against in both
+        )
 
     @property
     def design_effect(self) -> float:

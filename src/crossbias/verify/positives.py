@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from crossbias.errors import CrossbiasError
+from crossbias.verify.clusters import inflation, typical_size
 from crossbias.verify.intervals import NO_SAMPLES, Estimate, lowest_of, wilson_limits
 
 _Z = 1.959963984540054  # the normal quantile of a 95% interval
@@ -69,17 +70,22 @@ def auc(
     above, below = placed[positive], placed[~positive]
     value = float(of_high @ above / of_high.sum())
     sizes = [float(each.sum() ** 2 / each.square().sum()) for each in (of_high, of_low)]  # Kish's
-    pairs = sizes[0] * sizes[1]
+    # Where no mistake tells how alike the samples of a cluster are, it counts as one.
+    worth = [
+        size / (1.0 if cluster is None else typical_size(_counts(cluster[rows])))
+        for rows, size in zip((positive, ~positive), sizes, strict=True)
+    ]
+    pairs = worth[0] * worth[1]
     smooth = (value * pairs + 0.5) / (pairs + 1)
     floor = smooth * (1 - smooth)  # of one pair: an order without a mistake is not certain
     influence = torch.empty(len(scores), dtype=torch.float64)
     influence[positive] = of_high * (above - value) / of_high.sum()
     influence[~positive] = of_low * (below - value) / of_low.sum()
     variance = sum(
-        _unbiased(size) * float(influence[rows].square().sum()) + floor / size**2
+        _unbiased(size) * float(influence[rows].square().sum())
         for rows, size in zip((positive, ~positive), sizes, strict=True)
     )
-    variance *= cluster_effect(influence, cluster)
+    variance = cluster_effect(influence, cluster) * variance + sum(floor / n**2 for n in worth)
     half = _Z * math.sqrt(variance) / (smooth * (1 - smooth))
     center = math.log(smooth / (1 - smooth))
     low_, high_ = (_sigmoid(limit) for limit in (center - half, center + half))
@@ -154,7 +160,8 @@ def brier_score(
 ) -> Estimate:
     """The mean squared difference of the probability and what happened: 0 is best, .25 a coin.
 
-    The interval is Student's t over samples, cut at 0 and 1.
+    The interval is Student's t over samples on the scale of the logit: most errors are small and a
+    few are large, so the mean of few samples is often too low.
 
     Args:
         probabilities: ``(n,)`` of the positive class.
@@ -171,10 +178,13 @@ def brier_score(
     weights = weights / weights.sum()
     value, size = float(weights @ errors), 1 / float(weights.square().sum())
     influence = weights * (errors - value)
-    variance = _unbiased(size) * float(influence.square().sum())
-    quantile = float(stdtrit(max(size - 1, 1), 0.975))
-    half = quantile * math.sqrt(cluster_effect(influence, cluster) * variance)
-    return Estimate(value, max(0.0, value - half), min(1.0, value + half), len(errors))
+    effect = cluster_effect(influence, cluster)
+    if not 0 < value < 1:
+        return Estimate(value, *wilson_limits(value, size / effect), len(errors))
+    variance = effect * _unbiased(size) * float(influence.square().sum())
+    half = float(stdtrit(max(size - 1, 1), 0.975)) * math.sqrt(variance) / (value * (1 - value))
+    center = math.log(value / (1 - value))
+    return Estimate(value, _sigmoid(center - half), _sigmoid(center + half), len(errors))
 
 
 def calibration_slope(
@@ -225,9 +235,8 @@ def calibration_slope(
 def cluster_effect(influence: Tensor, cluster: Tensor | None) -> float:
     """How many times the variance of an estimate grows because samples come in clusters.
 
-    The variance of sums over clusters, divided by that of single samples; at least 1 and at most
-    twice the mean size of a cluster. Few clusters make it larger by the square of Student's t
-    quantile over the normal one.
+    It is ``inflation``, and larger for few clusters by the square of Student's t quantile over the
+    normal one.
 
     Args:
         influence: ``(n,)`` how much each sample moves the estimate, with the sum 0.
@@ -237,15 +246,16 @@ def cluster_effect(influence: Tensor, cluster: Tensor | None) -> float:
 
     if cluster is None:
         return 1.0
-    members = torch.unique(cluster, return_inverse=True)[1]
-    clusters = int(members.max()) + 1
-    largest = len(members) / clusters  # all samples of a cluster say the same
-    effect, single = largest, float(influence.square().sum())
-    if single and clusters > 1:
-        sums = torch.zeros(clusters, dtype=torch.float64).index_add(0, members, influence)
-        variance = clusters / (clusters - 1) * float(sums.square().sum())
-        effect = min(max(variance / single, 1.0), 2 * largest)
-    return effect * (float(stdtrit(max(clusters - 1, 1), 0.975)) / _Z) ** 2
+    size = typical_size(_counts(cluster))
+    quantile = float(stdtrit(max(len(cluster) / size - 1, 1), 0.975))
+    together = inflation(influence, torch.zeros_like(cluster), cluster)
+    return together * (quantile / _Z) ** 2
+
+
+def _counts(cluster: Tensor) -> Tensor:
+    """The number of samples in each cluster."""
+    sizes: Tensor = torch.unique(cluster, return_counts=True)[1]
+    return sizes
 
 
 def _separated(stated: Tensor, positive: Tensor) -> bool:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import torch
@@ -36,15 +35,16 @@ def minority(cells: Cells) -> Estimate:
     return conflicting(cells)
 
 
-def biased(cells: Cells, *, effect: float = 1.0) -> Estimate:
+def biased(cells: Cells, *, effects: Tensor | None = None) -> Estimate:
     """ReBias's biased accuracy: the mean of the aligned cells, the diagonal of its Figure 3.
 
     ``unbiased`` is the mean of all cells. On a split in which the bias always goes along with the
     class, such as the biased test set of the release, this is the class-averaged accuracy.
-    ``effect`` is as for ``wilson``.
+    ``effects`` is as for ``rates_by_source``.
     """
+    worth = 1.0 if effects is None else effects[cells.aligned]
     correct, total = (part[cells.aligned] for part in (cells.correct, cells.total))
-    return mean_accuracy(correct, total, effect=effect)
+    return mean_accuracy(correct / worth, total / worth)._replace(n=int(total.sum()))
 
 
 def populated(cells: Cells, *, at_least: int) -> Estimate:
@@ -135,7 +135,9 @@ class Rates(NamedTuple):
     balanced: Estimate  # the mean of the two; NO_SAMPLES if the source lacks one of the classes
 
 
-def rates_by_source(cells: Cells, *, positive: str, effect: float = 1.0) -> tuple[Rates, ...]:
+def rates_by_source(
+    cells: Cells, *, positive: str, effects: Tensor | None = None
+) -> tuple[Rates, ...]:
     """The rates of each bias value, such as the hospital an X-ray comes from.
 
     A model that answers by the source has a high true positive rate where most samples are
@@ -144,7 +146,8 @@ def rates_by_source(cells: Cells, *, positive: str, effect: float = 1.0) -> tupl
     Args:
         cells: The cells of two classes.
         positive: Name of the positive class.
-        effect: Design effect of clusters, as for ``wilson``.
+        effects: ``(cells,)`` design effect of clusters in each cell: so many of its samples say as
+            much as an independent one.
 
     Raises:
         CrossbiasError: There are not two classes, or ``positive`` is neither.
@@ -155,16 +158,24 @@ def rates_by_source(cells: Cells, *, positive: str, effect: float = 1.0) -> tupl
             f"true positive rates by source need two classes, got the classes "
             f"{', '.join(cells.classes)}; for more classes use class_averaged"
         )
-    tables = torch.zeros(2, 2, len(cells.biases), dtype=torch.int64)  # right and all, by class
-    tables[:, cells.target[cells.known], cells.bias[cells.known]] = torch.stack(
-        [cells.correct, cells.total]
-    )[:, cells.known]
-    rows, found = [place, 1 - place], []
+    effects = torch.ones(len(cells.total)) if effects is None else effects
+    shares: dict[tuple[int, int], tuple[int, int, float]] = {
+        (target, bias): (right, all_, effect)
+        for target, bias, right, all_, effect in zip(
+            *(part[cells.known].tolist()
+              for part in (cells.target, cells.bias, cells.correct, cells.total, effects)),
+            strict=True,
+        )
+    }  # fmt: skip
+    found = []
     for column, source in enumerate(cells.biases):
-        correct, total = tables[:, rows, column].tolist()
-        balanced = mean_of_groups(correct, total, effect=effect) if all(total) else NO_SAMPLES
-        positives, negatives = map(partial(wilson, effect=effect), correct, total)
-        found.append(Rates(source, positives, negatives, balanced))
+        of_class = [shares.get((row, column), (0, 0, 1.0)) for row in (place, 1 - place)]
+        first, second = (wilson(right, n, effect=effect) for right, n, effect in of_class)
+        balanced = NO_SAMPLES
+        if first.n and second.n:
+            parts = [(right / effect, n / effect) for right, n, effect in of_class]
+            balanced = mean_of_groups(*zip(*parts, strict=True))._replace(n=first.n + second.n)
+        found.append(Rates(source, first, second, balanced))
     return tuple(found)
 
 

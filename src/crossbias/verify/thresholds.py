@@ -43,7 +43,8 @@ def chosen_threshold(wanted: float | str, place: int, validation: Labeled | None
     if validation is None:
         raise CrossbiasError(
             f"the threshold {wanted} is chosen on a validation split, and there is none; train "
-            f"with one (--set data.validation=.2), or give a number that was chosen elsewhere"
+            f"with one (--set data.validation=.2), name the rows of one in a table "
+            f"(--split-column), or give a number that was chosen elsewhere"
         )
     if validation.split.startswith("test"):
         raise CrossbiasError(
