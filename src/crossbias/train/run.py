@@ -272,7 +272,7 @@ class Run:
         Args:
             name: Name of the stage in the folder.
             compute: Called if the folder does not have the value yet.
-            shape: Shape of the value, if it is to be checked when it is read back: finite floats
+            shape: Shape of the value, if it is to be checked when it is read back: finite numbers
                 of this shape, or else the file is refused.
         """
         name = self._prefix + name
@@ -289,7 +289,7 @@ class Run:
         if shape is not None and not (value.shape == shape and _is_finite(value)):
             raise CrossbiasError(
                 f"the stage {name!r} holds {value.dtype} of shape {tuple(value.shape)}, not finite "
-                f"floats of shape {shape}; delete its file and resume"
+                f"numbers of shape {shape}; delete its file and resume"
             )
         return value
 
@@ -509,7 +509,7 @@ class Run:
 
 
 def _is_finite(value: Tensor) -> bool:
-    return value.is_floating_point() and bool(value.isfinite().all())
+    return not value.is_complex() and bool(value.isfinite().all())
 
 
 def _as_kind(value: Any, kind: type[_Kind], stage: str) -> _Kind:
