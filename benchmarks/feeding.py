@@ -1,9 +1,10 @@
-"""An epoch of BAR at 224 pixels from the cache, against decoding it.
+"""An epoch of BAR at 224 pixels from the cache, of pixels or of bytes, against decoding it.
 
 Needs CROSSBIAS_DATA, with the folder bar/train in it. Both sides give the same uint8 batches, in
 the same order; the first epoch checks that they are equal. Decoding is what a torchvision data
 set does every epoch (open, resize, cut, to a tensor), in as many worker processes as there are
-processors; the cache is read by one. Building the cache, in a temporary folder, is timed too.
+processors; the cache of pixels is read by one, and that of bytes by as many workers as the files.
+Building the cache, in a temporary folder, is timed too.
 
     CROSSBIAS_DATA=... python -m benchmarks.feeding
 """
@@ -20,7 +21,7 @@ from torchvision.transforms import v2
 
 from benchmarks.measure import alternate, keep, ratio, seconds
 from crossbias import BiasedDataset
-from crossbias.data.images.decoding import Fit, read_images
+from crossbias.data.images.decoding import Fit, file_items, read_images, read_items
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError
@@ -58,13 +59,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         building = seconds(lambda: read_images(files, Fit(SIZE), cache=Path(folder)))
         inputs, digest = read_images(files, Fit(SIZE), cache=Path(folder))
+        items = file_items(files, [file.name for file in files])
+        encoded, _ = read_items(items, Fit(SIZE), store="bytes", cache=Path(folder))
+        stored = DataLoader(encoded, batch_size=None, sampler=cut, num_workers=os.cpu_count() or 1)
         targets = torch.zeros(len(files), dtype=torch.int64)
         data = BiasedDataset(inputs=inputs, targets=targets, digest=digest)
         loader = Loader(data, torch.device("cpu"), resident_bytes=2**40, workers=0)
-        for positions, batch in zip(cut, decoding, strict=True):
+        for positions, batch, same in zip(cut, decoding, stored, strict=True):
             assert torch.equal(batch, inputs[positions])
+            assert torch.equal(same, inputs[positions])
         actions = {
             "decoding": lambda: sum(len(batch) for batch in decoding),
+            "bytes in shards": lambda: sum(len(batch) for batch in stored),
             "cached": lambda: sum(len(inputs[positions]) for positions in cut),
             "cached, as normalized floats": lambda: sum(
                 len(batch.inputs) for batch in loader.batches(cut)

@@ -1,13 +1,18 @@
-"""What grows with the data: null tables of an audit, records of the cache, groups of a split.
+"""What grows with the data: every step of the loop, and tables that grew faster than it.
 
 python -m benchmarks.scale
+python -m benchmarks.scale rows [ROWS ...]
 
-Each is measured as it was done before and as it is done now, in turns.
+The first part loads, audits, trains for one epoch, evaluates and reports 10,000 to a million rows
+of tiny images, each command in a process of its own. The second measures null tables of an audit,
+records of the cache and groups of a split as they were done before and as they are done now, in
+turns. ``rows`` measures the first part alone.
 """
 
 import hashlib
 import multiprocessing
 import resource
+import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -18,6 +23,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
+from benchmarks.growth import growth, measured
 from benchmarks.measure import alternate, keep
 from crossbias.audit import association
 from crossbias.data.images import known_rows
@@ -25,12 +31,18 @@ from crossbias.data.images.cache_entry import CachedRow, CacheEntry, hashed
 from crossbias.data.images.known_rows import KnownRows
 from crossbias.verify import Group, Metrics, wilson
 
+SIZES = (10_000, 100_000, 1_000_000)
 SHUFFLES = 99
 IMAGES, SEEDS = 4_000, 16
 SAMPLES = 20_000
 
 
 def main() -> None:
+    sizes = tuple(map(int, sys.argv[2:])) or SIZES
+    rows = [measured(size) for size in sizes]
+    keep("scale", {"steps": rows, "growth": growth(rows)}, "cpu", part="rows")
+    if "rows" in sys.argv[1:2]:
+        return
     found = {"null tables": _null_tables(), "records": _records(), "groups": _groups()}
     keep("scale", found, "cpu")
 

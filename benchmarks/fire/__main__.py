@@ -43,6 +43,7 @@ KINDS: dict[str, tuple[Kind, int]] = {
     "stops on request": (kills.on_request, 60),
     "power cuts": (power.cuts, 60),
     "full disks": (disks.full, 60),
+    "full disks of the cache": (disks.of_the_cache, 60),
     "bit flips of finished runs": (partial(damages.of_finished_runs, damages.FLIPS), 300),
     "bit flips of unfinished runs": (partial(damages.of_unfinished_runs, damages.FLIPS), 250),
     "damage to finished runs": (partial(damages.of_finished_runs, damages.OTHERS), 250),

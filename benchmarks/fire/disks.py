@@ -1,5 +1,6 @@
 """Full disks: a small file system, a limit on the size of files, and writing that fails."""
 
+import os
 import resource
 import shutil
 import subprocess
@@ -8,9 +9,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.fire.events import Events, no_space
-from benchmarks.fire.forks import Outcome
+from benchmarks.fire.forks import Command, Outcome
 from benchmarks.fire.kills import events_of
-from benchmarks.fire.subjects import Arena, completed, files, is_root
+from benchmarks.fire.subjects import (
+    OWN_IMAGES,
+    Arena,
+    Skipped,
+    completed,
+    files,
+    is_root,
+    write_images,
+)
+from crossbias.data.images import cache, cache_array
+from crossbias.data.memory_maps import CACHE_VARIABLE
 
 
 def full(arena: Arena) -> Iterator[str | None]:
@@ -63,6 +74,38 @@ def _small(arena: Arena, method: str) -> str | None:
         problem = _then(arena, method, place / "run", outcome)
     place.rmdir()
     return problem and f"{size} bytes: {problem}"
+
+
+def of_the_cache(arena: Arena) -> Iterator[str | None]:
+    """Let the cache of images meet a full disk; with room again, it must have the same images."""
+    if not is_root():
+        raise Skipped("small disks need root")
+    images, place = arena.folder(), arena.folder()
+    write_images(images, 64)
+    place.mkdir()
+    store = arena.random.choice(["pixels", "bytes"])
+    sheet = ("--sheet", images / "sheet.png", "--set", "size=32", "--set", f"store={store}")
+    shown = ("data", "show", f"folder:{images}", *OWN_IMAGES, *sheet)
+    size = arena.random.randint(8 * 1024, 400 * 1024)
+    with _mounted(place, size):
+        outcome = Command(shown, lambda: _tight(place / "cache")).wait()
+        _mount("remount,size=64m", place)
+        ends = [Command(each, lambda: _tight(place / "cache")).wait()
+                for each in (shown, ("data", "check", "--cache"))]  # fmt: skip
+    whole = Command(shown, lambda: _tight(images / "cache")).wait()
+    wrong = [outcome] if not outcome.sane else [each for each in (*ends, whole) if each.code]
+    if not wrong and ends[0].out != whole.out:
+        wrong = [ends[0]]
+    yield f"{store}, {size} bytes: {wrong[0]}" if wrong else None
+    place.rmdir()
+    shutil.rmtree(images)
+
+
+def _tight(folder: Path) -> None:
+    """Use a cache of small shards, without a look at the room before."""
+    os.environ[CACHE_VARIABLE] = str(folder)
+    cache_array.SHARD_BYTES = 8 * 3 * 32 * 32  # type: ignore[misc]
+    cache._SPARE = -(2**40)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.fire.damages import READERS
 from benchmarks.fire.forks import Command
 from benchmarks.fire.subjects import OWN_IMAGES, Arena, completed, resume, write_images
+from crossbias.data.images import cache_array
 from crossbias.data.memory_maps import CACHE_VARIABLE
 from crossbias.runs.writer import LOCK_FILES
 
@@ -31,14 +32,16 @@ def between_processes(arena: Arena) -> Iterator[str | None]:
 
 
 def for_the_cache(arena: Arena) -> Iterator[str | None]:
-    """Three processes decode the same images: each gets them, though one may be killed."""
+    """Three processes build the same shards: each gets the images, though one may be killed."""
     path, cache = arena.folder(), arena.folder()
     write_images(path, 64)
-    sheet = ("--sheet", path / "sheet.png", "--set", "size=8")
+    store, size = arena.random.choice(["pixels", "bytes"]), arena.random.choice([1000, 2**31])
+    sheet = ("--sheet", path / "sheet.png", "--set", "size=8", "--set", f"store={store}")
     shown = ("data", "show", f"folder:{path}", *OWN_IMAGES, *sheet)
 
     def prepare() -> None:
         os.environ[CACHE_VARIABLE] = str(cache)
+        cache_array.SHARD_BYTES = size  # type: ignore[misc]
 
     commands = [Command(shown, prepare) for _ in range(3)]
     time.sleep(arena.random.uniform(0.0, 0.1))

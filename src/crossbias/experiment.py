@@ -153,6 +153,10 @@ class Experiment:
         options = {name: value for name, value in self.network.items() if name != "name"}
         return Recipe(self.network.get("name") or self.source.network, options)
 
+    def chosen_recipe(self) -> Recipe:
+        """The network of a run; for a person's own images, network and image size are chosen."""
+        return self._chosen.recipe if self._chosen else self.recipe()
+
     def training(self, train: BiasedDataset) -> TrainConfig:
         """How a run trains on this data; for a person's own images, what is not given is chosen."""
         chosen = self._chosen.training(train, self.train) if self._chosen else {}
@@ -184,7 +188,7 @@ class Experiment:
         if not self.method:
             remarks.append("no method was named: this is plain training; see --method")
         return train_run(
-            method, train, validation, network=chosen.recipe if chosen else self.recipe(),
+            method, train, validation, network=self.chosen_recipe(),
             config=self.training(train), folder=out, resume=resume, progress=progress,
             remarks=remarks, log=self.log, tests=tests,
         )  # fmt: skip

@@ -57,7 +57,7 @@ def names_of_code(table: str, options: Mapping[str, Any]) -> list[str]:
     """
     given = options if table == "method" else options.get("name")
     names = [part.strip() for text in _texts(given) for part in text.split(",") if ":" in part]
-    paths = ("folder:", "hf:", "webdataset:") if table == "data" else ()
+    paths = ("folder:", "hf:", "webdataset:", "features:") if table == "data" else ()
     return [name for name in names if not name.startswith(paths)]
 
 

@@ -65,8 +65,12 @@ def test_stop_asks_the_process_that_drives_the_sweep(crossbias, tmp_path):
     assert (code, err) == (2, "crossbias: no sweep is running in s: there is nothing to stop\n")
     run = folder.runs / "a"
     run.mkdir(parents=True)
-    for place in (run, folder.path):
-        (place / "writer.json").write_text('{"process": 1, "host": "another"}')
+    writer = '{"process": 1, "host": "another"}'
+    (run / "writer.json").write_text(writer)  # as on a cluster whose driver was killed
+    code, out, err = crossbias("sweep", "--stop", "--out", "s")
+    assert code == 2
+    assert "but 1 of its runs are being trained; start the sweep again with its plan" in err
+    (folder.path / "writer.json").write_text(writer)
     code, out, err = crossbias("sweep", "--stop", "--out", "s")
     assert (code, out) == (0, "s will stop; its runs save first\n")
     assert folder.stop_request.exists()

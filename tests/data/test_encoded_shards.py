@@ -141,6 +141,17 @@ def test_a_damage_that_nobody_noticed_stops_the_reading(files, cache):
     assert shard.problem == "its images are not those that were stored"
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_worker_process_says_it_in_one_line(files, cache, workers):
+    inputs, digest = read(files, "bytes", cache)
+    rewrite(stored(cache), flipped(stored(cache).read_bytes(), 700))
+    data = BiasedDataset(inputs=inputs, targets=torch.zeros(len(files)).long(), digest=digest)
+    loader = Loader(data, torch.device("cpu"), resident_bytes=0, workers=workers)
+    with pytest.raises(CrossbiasError, match=r"^cannot read the cache .*image 0 ") as bad:
+        list(loader.batches([torch.arange(4)]))
+    assert "\n" not in str(bad.value)
+
+
 def test_an_image_that_now_decodes_to_other_pixels_is_refused(files, cache):
     """As with another version of the library that decodes."""
     images, _ = read(files, "bytes", cache)

@@ -43,7 +43,8 @@ def test_features_change_the_result(tmp_path):
 
 
 def kept_rows(method: AFLite, data: BiasedDataset) -> torch.Tensor:
-    return method._kept(Run(data, network=crossbias.Recipe("mlp"), config=CONFIG))
+    run = Run(data, network=crossbias.Recipe("mlp"), config=CONFIG)
+    return method._kept(run, method._features(run))
 
 
 def test_the_filter_is_algorithm_1_written_out(tmp_path):

@@ -159,10 +159,10 @@ def test_batches_without_pairs_are_named():
     "method",
     [
         ERM(),
-        EnD(),
+        EnD(alpha=1.0, beta=3.0),
         PGD(biased_epochs=5),
         ReBias(),
-        LNL(from_biased=False, lambda_f=0.0, mu=0.0),
+        LNL(from_biased=False, lambda_f=0.5, mu=0.2),
         IE(members=3, ensemble_length=60, confidence=0.7),
     ],
     ids=lambda method: method.name,
@@ -210,7 +210,10 @@ class _Notes(Progress):
 def test_warnings_survive_an_interruption_and_are_given_once(stop_after, tmp_path, monkeypatch):
     """Stopped in the biased training and in the final one, in mid-epoch and at its end."""
     data, method = tiny_data(), PGD(biased_epochs=5)
-    options = {"network": tiny_network(), "config": dataclasses.replace(CONFIG, batch_size=16)}
+    options = {
+        "network": tiny_network(),
+        "config": dataclasses.replace(CONFIG, batch_size=16),
+    }
     whole = crossbias.fit(method, data, folder=tmp_path / "whole", **options)
     assert {"too few conflicting training samples"} < {each.name for each in whole.health}
     assert load_health(tmp_path / "whole" / "health.json") == list(whole.health)

@@ -10,7 +10,12 @@ from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.runs import RunFolder, compare
 from crossbias.runs.sweeps import SweepFolder, runs_by_data
 from crossbias.sweep import Plan, run_sweep
-from crossbias.sweep.local import LocalExecutor, _wait_for_writer, free_memory
+from crossbias.sweep.local import (
+    LocalExecutor,
+    _wait_for_writer,
+    free_device_memory,
+    free_memory,
+)
 
 TWO = """
 seeds = [0, 1]
@@ -245,6 +250,36 @@ def test_a_run_waits_for_the_memory_that_others_needed(tmp_path, monkeypatch):
     executor._workers.clear()
     monkeypatch.setattr("crossbias.sweep.local.free_memory", lambda: 0)
     assert executor.room() == 1  # one run is always trained
+
+
+def test_a_run_waits_for_the_memory_of_the_gpu_that_it_would_get(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,3")
+    monkeypatch.setattr("crossbias.sweep.local.free_memory", lambda: None)
+    free: dict[str, int | None] = {"5": 0, "3": 1100}
+    monkeypatch.setattr("crossbias.sweep.local.free_device_memory", lambda gpu: free[gpu])
+    executor = LocalExecutor(tmp_path, jobs=4, threads=1, devices=2)
+    executor._workers.append(SimpleNamespace(job="a", device=0))
+    assert executor.room() == 1  # nobody knows yet how much a run needs
+    executor._device_memory = 1000
+    assert executor.room() == 1  # the second device is the least used one
+    free["3"] = 1099
+    assert executor.room() == 0
+    free["3"] = None
+    assert executor.room() == 1
+    executor._workers.append(SimpleNamespace(job="b", device=1))
+    assert executor.room() == 0  # the first one again, which is full
+    free["5"] = 1100
+    assert executor.room() == 1
+
+
+def test_the_memory_of_a_gpu_is_asked_of_its_driver(tmp_path, monkeypatch):
+    program = tmp_path / "nvidia-smi"
+    program.write_text('#!/bin/sh\ncase "$1" in --id=3) echo 40960 ;; *) echo No devices ;; esac\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert (free_device_memory("3"), free_device_memory("MIG-1")) == (40960 * 2**20, None)
+    program.unlink()
+    assert free_device_memory("3") is None
 
 
 def test_free_memory_is_the_smaller_of_machine_and_container(tmp_path):

@@ -137,3 +137,4 @@ def test_a_machine_without_slurm_is_one_line(plan_file, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(CrossbiasError, match="there is no Slurm on this machine"):
         run_sweep(Plan.read(plan_file("")), tmp_path / "s", on="slurm")
+    assert not (tmp_path / "s").exists()

@@ -11,8 +11,8 @@ from torch import nn
 import crossbias
 from crossbias import BiasedDataset, Method, Network, Recipe, TrainConfig
 from crossbias.errors import CrossbiasError
-from crossbias.methods import DFR, ERM, IE, JTT, LNL, PGD, Denoised, EnD, ReBias
-from crossbias.train.rehearsal import rehearse
+from crossbias.methods import DFR, ERM, IE, JTT, LNL, PGD, REPAIR, AFLite, Denoised, EnD, ReBias
+from crossbias.train.rehearsal import Rehearsal, rehearse
 from crossbias.train.run import Run
 
 CONFIG = TrainConfig(steps=2, batch_size=8, device="cpu")
@@ -75,7 +75,10 @@ def test_what_a_method_refuses_is_refused_before_the_folder_is_made(tmp_path):
     assert "gray" in refused(ReBias(), tmp_path / "run", gray)
 
 
-METHODS = [ERM(), EnD(), ReBias(), LNL(), PGD(), PGD(score="vmf"), IE(), JTT(), Denoised(), DFR()]
+METHODS = [
+    *(ERM(), EnD(), ReBias(), LNL(), PGD(), PGD(score="vmf"), IE(), JTT(), Denoised(), DFR()),
+    *(REPAIR(), REPAIR(keep="rank"), AFLite()),
+]
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
@@ -92,6 +95,33 @@ def test_a_rehearsal_refuses_nothing_that_works_and_changes_nothing(method):
     assert (repr(method), dict(vars(method))) == given
     assert not run.optimizers
     assert not run.health
+
+
+TRAININGS = {
+    "jtt": (JTT(), ["first", "final"]),
+    "repair": (REPAIR(), ["probe", "final"]),
+    "repair by rank": (REPAIR(keep="rank"), ["probe", "final"]),
+    # The filter takes long. The final training is one like the first, with fewer samples.
+    "aflite": (AFLite(), ["plain"]),
+}
+
+
+@pytest.mark.parametrize(("method", "names"), TRAININGS.values(), ids=TRAININGS)
+def test_a_method_that_chooses_samples_is_rehearsed_to_its_end(method, names, monkeypatch):
+    tried, step = [], Rehearsal._try_step
+    monkeypatch.setattr(
+        Rehearsal,
+        "_try_step",
+        lambda run, method: tried.append(run.stage_name) or step(run, method),
+    )
+    rehearse(method, Run(images(), network=NETWORK, config=CONFIG))
+    assert tried == names
+
+
+@pytest.mark.parametrize("kind", [REPAIR, AFLite])
+def test_a_file_of_features_that_is_missing_is_refused_at_once(kind, tmp_path):
+    message = refused(kind(features="nowhere.npy"), tmp_path / "run")
+    assert "'nowhere.npy' cannot be read" in message
 
 
 def test_a_method_that_was_trained_before_may_be_trained_again():

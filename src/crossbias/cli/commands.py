@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from crossbias.cli import datasets, listing, options
 from crossbias.cli.auditing import audit
+from crossbias.cli.feature_command import features
 from crossbias.cli.handing_over import card, export
 from crossbias.cli.printing import print_details, print_metrics, say
 from crossbias.cli.results import compare, report
@@ -25,7 +26,7 @@ from crossbias.trained_run import load_run
 
 ORDER = (
     *("demo", "data", "audit", "train", "sweep", "evaluate", "compare", "report", "verify"),
-    *("card", "export", "list"),
+    *("features", "card", "export", "list"),
 )
 
 
@@ -52,6 +53,7 @@ app.command()(verify)
 app.command()(card)
 app.command()(export)
 app.command()(sweep)
+app.command()(features)
 
 
 Listed = StrEnum("Listed", ["methods", "data", "networks"])  # what can be listed

@@ -97,6 +97,11 @@ def _look(folder: SweepFolder, *, stop: bool) -> None:
     runs = folder.status()
     if stop:
         if not is_written(folder.path):
+            if training := sum(run.state == "running" for run in runs):
+                raise CrossbiasError(
+                    f"no process drives the sweep in {folder.path}, but {training} of its runs are "
+                    f"being trained; start the sweep again with its plan, and stop it then"
+                )
             raise CrossbiasError(f"no sweep is running in {folder.path}: there is nothing to stop")
         folder.stop_request.touch()
         say(f"{folder.path} will stop; its runs save first")

@@ -12,6 +12,7 @@ from crossbias.data.generated.lnl_colored_mnist import LNLColoredMNIST
 from crossbias.data.generated.toy import Toy2d
 from crossbias.data.generated.watermarked_mnist import WatermarkedMNIST
 from crossbias.data.noise import with_label_noise
+from crossbias.data.own.feature_folder import FeatureFolder
 from crossbias.data.own.from_torch import from_torch
 from crossbias.data.own.hugging_face import HuggingFace
 from crossbias.data.own.image_folder import Folder
@@ -54,6 +55,7 @@ _SOURCES = (
     Folder,
     HuggingFace,
     WebDataset,
+    FeatureFolder,
 )
 DATASETS: dict[str, type[Source]] = {kind.name: kind for kind in _SOURCES}
 """Data sources by name. A source of your own is named by its dotted path instead."""
@@ -69,6 +71,7 @@ __all__ = [
     "ColoredMNIST",
     "CovidCXR",
     "DogsCats",
+    "FeatureFolder",
     "Folder",
     "Glyphs",
     "HuggingFace",
@@ -97,6 +100,7 @@ _WITH_PATH = (
     "folder",
     "hf",
     "webdataset",
+    "features",
 )  # these names continue with the path of the data: folder:PATH
 
 

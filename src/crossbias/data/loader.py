@@ -1,7 +1,7 @@
 """Batches on the device: from data that lives there, or fed by worker processes."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import cast
 
 import torch
@@ -11,8 +11,25 @@ from torch.utils.data import DataLoader, Dataset
 from crossbias.data.augment.augment import Augmentation, augmented
 from crossbias.data.augment.geometry import center_crop
 from crossbias.data.dataset import BiasedDataset
+from crossbias.errors import CrossbiasError
 from crossbias.seeds import generator_for
 from crossbias.types import Batch
+
+
+class _Rows:
+    """Gives the rows at a tensor of positions, or what is wrong with them, to a worker process.
+
+    An error that is raised there would arrive with the text of its traceback.
+    """
+
+    def __init__(self, inputs: Tensor) -> None:
+        self.inputs = inputs
+
+    def __getitem__(self, positions: Tensor) -> Tensor | CrossbiasError:
+        try:
+            return self.inputs[positions]
+        except CrossbiasError as error:
+            return CrossbiasError(str(error))
 
 
 class Loader:
@@ -104,17 +121,19 @@ class Loader:
             yield positions, self.inputs[positions]
 
     def _fed(self, mine: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        feeder: Iterable[Tensor] = DataLoader(
-            cast("Dataset[Tensor]", self.inputs),  # gives the rows at a tensor of positions
+        feeder: Iterable[Tensor | CrossbiasError] = DataLoader(
+            cast("Dataset[Tensor | CrossbiasError]", _Rows(self.inputs)),
             batch_size=None,
             sampler=mine,  # each item is the positions of a whole batch
             num_workers=self.workers,
             pin_memory=self.device.type == "cuda",
             generator=torch.Generator(),  # else the global one is drawn from
         )
-        for batch in zip(mine, feeder, strict=True):
-            positions, raw = (part.to(self.device, non_blocking=True) for part in batch)
-            yield positions, raw
+        for positions, raw in zip(mine, feeder, strict=True):
+            if isinstance(raw, CrossbiasError):
+                raise raw
+            to_device = partial(Tensor.to, device=self.device, non_blocking=True)
+            yield to_device(positions), to_device(raw)
 
     def _floats(self, raw: Tensor) -> Tensor:
         if not self.images:

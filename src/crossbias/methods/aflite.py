@@ -67,7 +67,8 @@ class AFLite(Method):
 
     def fit(self, run: "Run") -> Network:
         """Features, the filter, the final network."""
-        kept = run.stage("kept", lambda: self._kept(run))
+        features = self._features(run)  # not within the stage, so that they are rehearsed
+        kept = run.stage("kept", lambda: self._kept(run, features))
         left = kept[run.data.index] > 0
         remedy = "Keep more with a larger target_share, a higher threshold or other features."
         report_kept(run, left, remedy=remedy)
@@ -80,10 +81,10 @@ class AFLite(Method):
             )
         return run.train(ERM(), weights=kept > 0)
 
-    def _kept(self, run: "Run") -> Tensor:
+    def _kept(self, run: "Run", features: Tensor) -> Tensor:
         """1 for rows that remain, 0 for the others, (full_size,)."""
         data, target = run.data, run.data.targets.to(run.device)
-        features = standardized(self._features(run)[data.index].to(run.device))
+        features = standardized(features[data.index].to(run.device))
         slice_size = max(1, round(self.slice_share * len(data)))
         goal = max(1, round(self.target_share * len(data)))
         left, number = torch.arange(len(data), device=run.device), 0

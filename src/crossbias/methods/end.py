@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from crossbias.formatting import percent
 from crossbias.functional import end_terms, has_entangling_pairs
+from crossbias.methods.followed_bias import followed_bias_symptoms
 from crossbias.networks.network import Network
 from crossbias.parameters import NonNegative
 from crossbias.train.method import Method, Supervision
@@ -85,7 +86,7 @@ class EnD(Method):
         }
 
     def examine(self, epochs: Sequence[Mapping[str, float]]) -> None:
-        """Warn where most batches had no pair for the entangling term."""
+        """Warn where most batches had no pair, or where the terms had too little effect."""
         paired = sum(epoch["paired"] for epoch in epochs) / len(epochs)
         if self.beta > 0 and paired < _LEAST_PAIRED:
             self.run.warn(
@@ -95,3 +96,9 @@ class EnD(Method):
                 "Draw the groups equally often with --set train.sampling=group-balanced, or take "
                 "larger batches.",
             )
+        remedy = (
+            "Draw the groups equally often with --set train.sampling=group-balanced, search alpha "
+            "and beta (the authors search up to 1, for strong biases up to 50), or train longer."
+        )
+        for symptom in followed_bias_symptoms(self.run, self.network, remedy):
+            self.run.warn(*symptom)

@@ -58,7 +58,8 @@ class JTT(Method):
         if epochs is None:
             epochs, steps = first_length(run.config, run.steps, part=_PART)
         first = run.train(ERM(), name="first", epochs=epochs, steps=steps)
-        draws = run.stage("draws", lambda: self._draws(run, first))
+        rows = (run.data.full_size,)
+        draws = run.stage("draws", lambda: self._draws(run, first), shape=rows)
         return run.train(ERM(), weights=draws)
 
     def _draws(self, run: "Run", first: Network) -> Tensor:

@@ -20,6 +20,7 @@ from crossbias.functional import (
     negative_conditional_entropy,
 )
 from crossbias.methods.erm import ERM
+from crossbias.methods.followed_bias import followed_bias_symptoms
 from crossbias.networks.bias_predictors import ColorPredictor, LabelPredictor, middle_layer
 from crossbias.networks.network import Network
 from crossbias.parameters import Count, NonNegative, PositiveFraction
@@ -122,7 +123,7 @@ class LNL(Method):
         }
 
     def examine(self, epochs: Sequence[Mapping[str, float]]) -> None:
-        """Warn where h was never better than knowing how frequent the values are."""
+        """Warn where h was never better than chance, or where the bias was not unlearned."""
         chance = self._entropy()
         lowest = min(epoch["bias"] for epoch in epochs)
         if lowest > _AT_CHANCE * chance:
@@ -135,6 +136,12 @@ class LNL(Method):
                 "Name a layer that shows the bias with layer, let the bias network learn faster "
                 "with a higher train.lr or lr_factor, or take another method.",
             )
+        remedy = (
+            "Unlearn more with a higher mu or lambda_f, name an earlier layer with layer, or "
+            "compare with group-balanced."
+        )
+        for symptom in followed_bias_symptoms(self.run, self.network, remedy):
+            self.run.warn(*symptom)
 
     def _step_task(self, batch: Batch) -> Losses:
         output = self.network(batch.inputs)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError
 from crossbias.functional import hsic, median_bandwidth
+from crossbias.methods.followed_bias import followed_bias_symptoms
 from crossbias.methods.kinds_of_bias import (
     biased_network_for,
     check_takes_clips,
@@ -89,6 +90,15 @@ class ReBias(Method):
             for symptom in kind_symptoms(name, accuracy, run.data, use="being independent of it"):
                 run.warn(*symptom)
         return network
+
+    def examine(self, epochs: Sequence[Mapping[str, float]]) -> None:
+        """Warn where the network follows the bias after all."""
+        remedy = (
+            "Raise lambda_f and lambda_g (30 and 10 in the demo), or name another biased network "
+            "that sees this kind of bias and little else with biased."
+        )
+        for symptom in followed_bias_symptoms(self.run, self.network, remedy):
+            self.run.warn(*symptom)
 
     def setup(self, run: "Run") -> None:
         """Build f, and each g for the same data."""

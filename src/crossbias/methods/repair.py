@@ -73,10 +73,11 @@ class REPAIR(Method):
 
     def fit(self, run: "Run") -> Network:
         """The game, then the final network on what its weights keep."""
-        weights = run.stage("weights", lambda: self._weights(run))
+        rows = (run.data.full_size,)
+        weights = run.stage("weights", lambda: self._weights(run), shape=rows)
         if self.keep == "sample" and self.redraw:
             return run.train(ERM(), weights=weights)
-        kept = run.stage("kept", lambda: self._kept(run, weights))
+        kept = run.stage("kept", lambda: self._kept(run, weights), shape=rows)
         remedy = "Keep more with a lower threshold, a larger fraction or fewer probe_epochs."
         report_kept(run, kept[run.data.index], remedy=remedy)
         return run.train(ERM(), weights=kept)

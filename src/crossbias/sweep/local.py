@@ -147,8 +147,8 @@ class LocalExecutor:
         device = self._least_used_device()
         if device is None or not self._device_memory:
             return True
-        on_devices = free_device_memory()
-        return device >= len(on_devices) or on_devices[device] >= _MARGIN * self._device_memory
+        free = free_device_memory(_gpu(device))
+        return free is None or free >= _MARGIN * self._device_memory
 
 
 def _train_all(folder: Path, channel: Connection, threads: int, device: int | None) -> None:
@@ -156,8 +156,7 @@ def _train_all(folder: Path, channel: Connection, threads: int, device: int | No
     import torch
 
     if device is not None:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[device] if visible else str(device)
+        os.environ["CUDA_VISIBLE_DEVICES"] = _gpu(device)
     torch.set_num_threads(threads)
     threading.Thread(target=_end_with_driver, daemon=True).start()
     while True:
@@ -204,11 +203,17 @@ def _read(path: Path) -> str:
         return ""
 
 
-def free_device_memory() -> list[int]:
-    """Free memory of each GPU in bytes, without taking any of it; empty where nobody knows."""
+def _gpu(device: int) -> str:
+    """How the driver of the GPUs calls the device with this number among those to be used."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return visible.split(",")[device].strip() if visible else str(device)
+
+
+def free_device_memory(gpu: str) -> int | None:
+    """Free memory of a GPU in bytes, without taking any of it; None where nobody knows."""
     program = shutil.which("nvidia-smi")
     if program is None:
-        return []
-    query = [program, "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
-    found = subprocess.run(query, capture_output=True, text=True, check=False)
-    return [int(line) * 2**20 for line in found.stdout.split("\n") if line.strip().isdigit()]
+        return None
+    query = [program, f"--id={gpu}", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
+    found = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+    return int(found) * 2**20 if found.isdigit() else None

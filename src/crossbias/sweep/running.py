@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -84,6 +85,8 @@ def run_sweep(
     finally:
         folder.stop_request.unlink(missing_ok=True)
         writer.release()
+        with suppress(OSError):
+            folder.path.rmdir()  # where the backend refused, and it is empty
     return folder.status()
 
 

@@ -41,6 +41,14 @@ def conflicting_samples(data: BiasedDataset, alignment: Tensor) -> Tensor:
     return known & ~alignment[data.targets, data.biases]
 
 
+def conflicting_validation(train: BiasedDataset, validation: BiasedDataset) -> Tensor:
+    """Which validation samples conflict by the alignment of the training data, (n,) bool."""
+    assert train.bias is not None
+    assert validation.bias is not None
+    alignment = Alignment(train.values[train.bias], train.alignment())
+    return conflicting_samples(validation, alignment.of(validation.values[validation.bias]))
+
+
 def data_symptoms(
     train: BiasedDataset, validation: BiasedDataset | None, selection: str
 ) -> list[Symptom]:
@@ -125,11 +133,7 @@ def _too_few_to_learn(train: BiasedDataset) -> Iterator[Symptom]:
 def _unfit_validation(
     train: BiasedDataset, validation: BiasedDataset, selection: str
 ) -> Iterator[Symptom]:
-    assert train.bias is not None
-    assert validation.bias is not None
-    alignment = Alignment(train.values[train.bias], train.alignment())
-    table = alignment.of(validation.values[validation.bias])
-    conflicting = conflicting_samples(validation, table)
+    conflicting = conflicting_validation(train, validation)
     number, share = int(conflicting.sum()), float(conflicting.float().mean())
     if number < _LEAST_TO_JUDGE:
         error = percent(0.5 / math.sqrt(max(number, 1)))

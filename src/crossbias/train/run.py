@@ -54,10 +54,10 @@ class Run:
         validation: Data for validation and selection, never trained on.
         network: What ``build`` makes by default: a recipe, or a network as an object.
         config: How to train.
-        fresh: Whether a network given as an object gets new random weights, drawn from the run's
-            seed, every time it is built. If not given, one that has not been trained does, and a
-            trained one is copied (``crossbias.networks.looks_trained``). A recipe always builds
-            a new network.
+        fresh: Whether a network given as an object gets new random weights, its own ones shuffled
+            by the run's seed, every time it is built. If not given, one that has not been trained
+            does, and a trained one is copied (``crossbias.networks.looks_trained``). A recipe
+            always builds a new network.
         folder: Where to keep checkpoints and stages; ``None`` keeps nothing.
         progress: Receives progress reports.
         interrupts: Knows whether somebody asked to stop.
@@ -272,7 +272,7 @@ class Run:
         Args:
             name: Name of the stage in the folder.
             compute: Called if the folder does not have the value yet.
-            shape: Shape of the value, if it is to be checked when it is read back: finite floats
+            shape: Shape of the value, if it is to be checked when it is read back: finite numbers
                 of this shape, or else the file is refused.
         """
         name = self._prefix + name
@@ -289,7 +289,7 @@ class Run:
         if shape is not None and not (value.shape == shape and _is_finite(value)):
             raise CrossbiasError(
                 f"the stage {name!r} holds {value.dtype} of shape {tuple(value.shape)}, not finite "
-                f"floats of shape {shape}; delete its file and resume"
+                f"numbers of shape {shape}; delete its file and resume"
             )
         return value
 
@@ -509,7 +509,7 @@ class Run:
 
 
 def _is_finite(value: Tensor) -> bool:
-    return value.is_floating_point() and bool(value.isfinite().all())
+    return not value.is_complex() and bool(value.isfinite().all())
 
 
 def _as_kind(value: Any, kind: type[_Kind], stage: str) -> _Kind:

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from crossbias.data.memory_maps import cache_folder
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
 from crossbias.runs.files import read_json, write_json
+
+_BLOCK = 1024  # images looked at at a time
 
 
 class WideImages(NamedTuple):
@@ -48,7 +51,9 @@ def wide_images(
         return WideImages(**read_json(path))
     found = WideImages(0, 0)
     with ThreadPoolExecutor() as pool:
-        for value in pool.map(_largest, items):
+        # A pool holds a kilobyte for each task, so it gets some at a time.
+        blocks = (items[start : start + _BLOCK] for start in range(0, len(items), _BLOCK))
+        for value in chain.from_iterable(pool.map(_largest, block) for block in blocks):
             if value is not None:
                 if progress is not None and not found.images:
                     progress.note("there are 16-bit images; finding their largest value, once")

@@ -28,7 +28,7 @@ class TarPlace(NamedTuple):
     size: int
 
 
-@dataclass
+@dataclass(slots=True)
 class TarSample:
     """One sample: an image and its labels."""
 
