@@ -122,7 +122,7 @@ def typed(command: str, folder: Path) -> dict[str, Any]:
         "seconds": seconds,
         "processor seconds": round(processor_seconds() - worked, 1),
         "exit code": process.returncode,
-        "said": said.splitlines()[-LINES:],
+        "said": said.replace(str(Path.home()), "~").splitlines()[-LINES:],
         "load before": round(load, 1),
     }
 

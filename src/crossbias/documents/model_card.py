@@ -67,8 +67,9 @@ def _lead(run: FinishedRun) -> list[str]:
             f", and on {_with_interval(worst.accuracy)} of its worst group, {worst.target} with "
             f"{run.bias} {worst.bias} ({metrics.worst_of}, {count(worst.accuracy.n)} samples)"
         )
+    about = metrics.worst_note
     return [
-        markdown(f"{sentence}. Brackets hold 95% intervals."),
+        markdown(f"{sentence}. Brackets hold 95% intervals.{f' {about}.' if about else ''}"),
         f"crossbias wrote this card from the files of the training run. {_independence(run)}",
     ]
 

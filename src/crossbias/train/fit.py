@@ -67,8 +67,10 @@ def fit(
             augmentation are chosen by the size of the data, the device and the network; the
             header says what was chosen.
         fresh: Whether every network that the method builds from a torch model starts with new
-            random weights, drawn from the seed, or as a copy of the model. If not given, a model
-            that has not been trained gets new weights, and a trained one is copied.
+            random weights, its own ones shuffled in an order that the seed decides, or as a copy
+            of the model. If not given, a model that has not been trained gets new weights, and a
+            trained one is copied. For the same run again, call ``torch.manual_seed`` before you
+            make the model.
         folder: Where to keep the run; nothing is written if not given.
         resume: Continue the unfinished run in ``folder``.
         progress: Whether to show a header and progress on standard error, or an object that

@@ -54,10 +54,10 @@ class Run:
         validation: Data for validation and selection, never trained on.
         network: What ``build`` makes by default: a recipe, or a network as an object.
         config: How to train.
-        fresh: Whether a network given as an object gets new random weights, drawn from the run's
-            seed, every time it is built. If not given, one that has not been trained does, and a
-            trained one is copied (``crossbias.networks.looks_trained``). A recipe always builds
-            a new network.
+        fresh: Whether a network given as an object gets new random weights, its own ones shuffled
+            by the run's seed, every time it is built. If not given, one that has not been trained
+            does, and a trained one is copied (``crossbias.networks.looks_trained``). A recipe
+            always builds a new network.
         folder: Where to keep checkpoints and stages; ``None`` keeps nothing.
         progress: Receives progress reports.
         interrupts: Knows whether somebody asked to stop.
