@@ -174,7 +174,7 @@ def test_weights_that_run_away_leave_finite_numbers_and_every_class(keep, data, 
     result = crossbias.fit(method, data, **options)
     assert all(value.isfinite().all() for value in result.network.state_dict().values())
     kept = torch.load(tmp_path / "run" / "stages" / "kept.pt", weights_only=True)
-    assert set(data.targets[kept].tolist()) == {0, 1, 2}
+    assert set(data.targets[kept > 0].tolist()) == {0, 1, 2}
 
 
 def test_a_class_of_which_little_is_kept_is_named(data, network):

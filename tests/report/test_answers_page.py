@@ -95,7 +95,7 @@ def test_the_page_says_what_was_found(parse: Callable[[str], Any]) -> None:
     gates = judge_gates(plain, [read_gate("worst_group(site) >= .9")])
     text = " ".join(parse(render_page(plain, gates)).text.split())
     assert "a is right on" in text
-    assert "It fails" in text
+    assert "It is right less often than on the rest of the class in" in text
     assert "2 of 2 gates failed." in text
     assert "Gain over a on the same samples" in text
     assert "nan" not in text

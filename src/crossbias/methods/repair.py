@@ -79,8 +79,8 @@ class REPAIR(Method):
             return run.train(ERM(), weights=weights)
         kept = run.stage("kept", lambda: self._kept(run, weights), shape=rows)
         remedy = "Keep more with a lower threshold, a larger fraction or fewer probe_epochs."
-        report_kept(run, kept[run.data.index], remedy=remedy)
-        return run.train(ERM(), weights=kept)
+        report_kept(run, kept[run.data.index] > 0, remedy=remedy)
+        return run.train(ERM(), weights=kept > 0)
 
     def _weights(self, run: "Run") -> Tensor:
         """The weight of each row, (full_size,); zero for rows that are not in the run's data."""
@@ -95,8 +95,8 @@ class REPAIR(Method):
         return weights
 
     def _kept(self, run: "Run", weights: Tensor) -> Tensor:
-        """Which rows are kept, (full_size,) bool."""
-        kept = torch.zeros(run.data.full_size, dtype=torch.bool)
+        """1 for rows that are kept, 0 for the others, (full_size,)."""
+        kept = torch.zeros(run.data.full_size)
         kept[run.data.index] = kept_by_weight(
             weights[run.data.index],
             run.data.targets,
@@ -105,7 +105,7 @@ class REPAIR(Method):
             threshold=self.threshold,
             fraction=self.fraction,
             generator=torch.Generator().manual_seed(run.seed("repair")),
-        )
+        ).float()
         return kept
 
     def _examine(self, run: "Run", accuracy: float, weights: Tensor) -> None:

@@ -509,7 +509,8 @@ class Run:
 
 
 def _is_finite(value: Tensor) -> bool:
-    return not value.is_complex() and bool(value.isfinite().all())
+    numbers = value.dtype != torch.bool and not value.is_complex()
+    return numbers and bool(value.isfinite().all())
 
 
 def _as_kind(value: Any, kind: type[_Kind], stage: str) -> _Kind:
