@@ -170,6 +170,9 @@ def test_every_part_of_a_checkpoint_may_be_strange(half):
         (("state", "optimizer", "state", 0, "exp_avg_sq"), DELETED),
         (("state", "optimizer", "state", 0, "step"), "x"),
         (("best", "network", "head.weight"), torch.zeros(3)), (("best", "value"), None),
+        (("meter",), {"names": [], "rows": torch.tensor(0.0)}),
+        (("meter",), {"names": ["loss"], "rows": torch.tensor(0.0)}),
+        (("meter",), {"names": ["loss"], "rows": torch.zeros(999, 1)}),
     ],
 )  # fmt: skip
 def test_a_strange_checkpoint_is_not_resumed(half, at, new):

@@ -45,19 +45,19 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         if name not in content or not isinstance(content[name], kind):
             raise _damaged(path, f"{name} is {type(content.get(name)).__name__}")
     best, pace = content["best"], [type(number) for number in content["pace"]]
-    if pace != [float, int] or not _is_table(**content["meter"]):
+    if pace != [float, int] or not _is_table(content["step"], **content["meter"]):
         raise _damaged(path, "it has no losses or no pace")
     if best is not None and not _is_best(**best):
         raise _damaged(path, "it lacks the best network")
     return content
 
 
-def _is_table(names: Any = None, rows: Any = None, **_: Any) -> bool:
-    """Whether losses are a table with a name for each column."""
+def _is_table(step: int, names: Any = None, rows: Any = None, **_: Any) -> bool:
+    """Whether losses are a table with a row for each step of the epoch, a name for each column."""
     if not isinstance(names, list) or not isinstance(rows, Tensor):
         return False
     named = all(isinstance(name, str) for name in names)
-    return named and (not names or (rows.ndim == 2 and rows.shape[1] == len(names)))
+    return named and rows.shape == ((step, len(names)) if names else (0,))
 
 
 def _is_best(value: Any = None, epoch: Any = None, network: Any = None, **more: Any) -> bool:
