@@ -12,6 +12,7 @@ import crossbias.data
 from crossbias import BiasedDataset
 from crossbias.data.images import cache_array, decoding
 from crossbias.data.images.cache_check import check_cache
+from crossbias.data.images.cache_entry import RECORD
 from crossbias.data.images.decoding import Fit, file_items, read_items
 from crossbias.data.images.stored_images import StoredImages
 from crossbias.data.loader import Loader
@@ -207,3 +208,17 @@ def test_own_images_take_it_as_an_option(tmp_path):
     assert encoded.origin["store"] == "bytes"
     with pytest.raises(CrossbiasError, match=r"store.*pixels"):
         crossbias.data.load(name, "train", store="jpeg", **split)
+
+
+@pytest.mark.parametrize("kept", [95, 64, 40, 3])
+@pytest.mark.parametrize("store", ["pixels", "bytes"])
+def test_a_record_that_a_full_disk_cut_off_is_written_again(files, cache, store, kept):
+    """Its image is whole, so that the image alone does not show what is missing."""
+    digest = read(files, store, cache)[1]
+    (rows,) = cache.glob("*/*/rows")
+    content = rows.read_bytes()
+    rows.write_bytes(content[:kept] + bytes(RECORD.itemsize - kept) + content[RECORD.itemsize :])
+    for index in cache.glob("*/*/*.json"):
+        index.unlink()
+    assert read(files, store, cache)[1] == digest
+    assert rows.read_bytes() == content

@@ -18,6 +18,7 @@ from torch import Tensor
 from crossbias import BiasedDataset
 from crossbias.data.images import cache_array, cache_entry, decoding, stored_images
 from crossbias.data.images.cache_check import check_cache
+from crossbias.data.images.cache_entry import RECORD
 from crossbias.data.images.decoding import Fit, file_items, read_images, read_items
 from crossbias.data.images.stored_images import PixelShard, StoredImages, as_clips
 from crossbias.data.loader import Loader
@@ -122,7 +123,9 @@ def test_a_damaged_or_deleted_shard_is_repaired_alone(files, cache, damage, monk
     assert torch.equal(again, expected)
     assert (same, content(cache)) == (digest, before)
     lost = (
-        len(before[f"{path.relative_to(cache)}/rows"]) // 96 if damage in ("pixels", "rows") else 0
+        len(before[f"{path.relative_to(cache)}/rows"]) // RECORD.itemsize
+        if damage in ("pixels", "rows")
+        else 0
     )
     assert len(decoded) == (1 if damage == "byte" else lost)
 

@@ -3,7 +3,8 @@
 pixels      the rows, one after the other; where images stay encoded, the file is ``encoded``
 sizes       beside ``encoded`` only: the size of each row in bytes
 rows        for each row three SHA-256: of its identity, its file's content and its pixels;
-            zeros until the row is written
+            then their sum, which a record lacks that a full disk cut off; zeros until the row is
+            written
 index.json  shape and digest, and size and time of the file of the rows; written last
 
 A row has its place before it is written, and what is written there does not depend on who writes
@@ -28,11 +29,13 @@ from crossbias.data.memory_maps import mapped
 from crossbias.errors import CrossbiasError
 from crossbias.runs.files import read_json, write_json
 
-FORMAT: Final = 1  # version of the files; shards with another version are ignored
+FORMAT: Final = 2  # version of the files; shards with another version are ignored
 
 _HASH: Final = np.dtype(f"V{hashlib.sha256().digest_size}")
-RECORD: Final = np.dtype([("identity", _HASH), ("content", _HASH), ("pixels", _HASH)])
+_HASHES: Final = np.dtype([("identity", _HASH), ("content", _HASH), ("pixels", _HASH)])
+RECORD: Final = np.dtype([*((name, _HASH) for name in _HASHES.fields or ()), ("sum", "<u8")])
 """The record of a row in the file ``rows``."""
+_FACTORS: Final = np.arange(1, 2 * _HASHES.itemsize // 8, 2, dtype=np.uint64)  # odd: none is lost
 
 
 class CachedRow(NamedTuple):
@@ -141,7 +144,8 @@ class CacheEntry:
         with open(self.stored, "r+b", 0) as stored_file, open(rows, "r+b", 0) as rows_file:
 
             def write(number: int, made: CachedRow) -> None:
-                record = self.identities[number].tobytes() + made.content + made.pixels
+                hashes = self.identities[number].tobytes() + made.content + made.pixels
+                record = hashes + _sums(np.frombuffer(hashes, "<u8")).tobytes()
                 _write_at(stored_file, int(self.places[number]), made.stored)
                 _write_at(rows_file, number * RECORD.itemsize, record)
 
@@ -191,7 +195,21 @@ def read_records(folder: Path) -> np.ndarray:
         content = (folder / "rows").read_bytes()
     except OSError:
         return np.empty(0, RECORD)
-    return np.frombuffer(content, RECORD, len(content) // RECORD.itemsize)
+    return records_in(content)
+
+
+def records_in(content: bytes) -> np.ndarray:
+    """Records of rows; one that was not written to its end is all zeros, as before."""
+    records = np.frombuffer(content, RECORD, len(content) // RECORD.itemsize).copy()
+    words = records.view("<u8").reshape(len(records), RECORD.itemsize // 8)
+    records[_sums(words[:, :-1]) != words[:, -1]] = np.zeros((), RECORD)
+    return records
+
+
+def _sums(words: np.ndarray) -> np.ndarray:
+    """A sum over the last axis, modulo 2^64, that notices words that are missing."""
+    found: np.ndarray = (words * _FACTORS).sum(-1, dtype=np.uint64)
+    return found
 
 
 def read_sizes(folder: Path) -> np.ndarray:

@@ -13,6 +13,7 @@ from crossbias.data.images.cache_entry import (
     places_of,
     read_records,
     read_sizes,
+    records_in,
     seals_of,
 )
 
@@ -82,11 +83,11 @@ class KnownRows:
         try:
             with open(folder / "rows", "rb") as file:
                 file.seek(number * RECORD.itemsize)
-                record = np.frombuffer(file.read(RECORD.itemsize), RECORD)[0]
+                record = records_in(file.read(RECORD.itemsize))[0]
             if key not in (record["identity"].tobytes(), record["content"].tobytes()):
                 return None
             stored = self._read_stored(folder, number)
-        except (OSError, ValueError):
+        except (OSError, ValueError, IndexError):
             return None  # deleted in the meantime; the row is made again
         seal = seals_of(record, encoded=self.row_bytes is None)
         if hashlib.sha256(stored).digest() != seal.tobytes():
