@@ -52,11 +52,8 @@ def features(
     chosen = options.given(
         name=data, labels=labels, target=target, bias=bias, cluster=cluster, root=root
     )
-    further, progress, device = (
-        options.settings(set_),
-        shown_progress(quiet=quiet),
-        device or "auto",
-    )
+    further, progress = options.settings(set_), shown_progress(quiet=quiet)
+    device = device or "auto"
     if (run is None) == (data is None):
         raise CrossbiasError(
             "name either data and a network, --data NAME --network NAME, or a finished run, "

@@ -96,12 +96,8 @@ __all__ = [
     "with_label_noise",
 ]
 
-_WITH_PATH = (
-    "folder",
-    "hf",
-    "webdataset",
-    "features",
-)  # these names continue with the path of the data: folder:PATH
+# These names continue with the path of the data: folder:PATH.
+_WITH_PATH = ("folder", "hf", "webdataset", "features")
 
 
 def find_source(name: str) -> type[Source]:

@@ -36,7 +36,6 @@ class CacheArray:
     folder: Path
     entries: Sequence[CacheEntry]  # its shards, in order
     shape: tuple[int, ...]  # of one image
-
     decode: Decode | None = None  # decodes images whenever they are read; None: they are decoded
 
     @classmethod

@@ -35,7 +35,9 @@ _HASH: Final = np.dtype(f"V{hashlib.sha256().digest_size}")
 _HASHES: Final = np.dtype([("identity", _HASH), ("content", _HASH), ("pixels", _HASH)])
 RECORD: Final = np.dtype([*((name, _HASH) for name in _HASHES.fields or ()), ("sum", "<u8")])
 """The record of a row in the file ``rows``."""
-_FACTORS: Final = np.arange(1, 2 * _HASHES.itemsize // 8, 2, dtype=np.uint64)  # odd: none is lost
+_FACTORS: Final = np.arange(
+    1, 2 * _HASHES.itemsize // 8, 2, dtype=np.uint64
+)  # odd: no word becomes 0
 
 
 class CachedRow(NamedTuple):

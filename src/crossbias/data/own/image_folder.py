@@ -137,9 +137,8 @@ class Folder(TableSource):
         given = Path(self.labels or "")
         beside = Path(self.path) / given
         if not given.exists() and not beside.exists():
-            raise CrossbiasError(
-                f"there is no table of labels {given}, nor {beside}; check --labels"
-            )
+            both = f"{given}" if beside == given else f"{given}, nor {beside}"
+            raise CrossbiasError(f"there is no table of labels {both}; check --labels")
         return given if given.exists() else beside
 
     def _listed(self) -> LabelTable:
