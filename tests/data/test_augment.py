@@ -10,6 +10,7 @@ from torchvision.transforms.v2 import functional as reference
 
 from crossbias.data.augment import color, geometry
 from crossbias.data.augment.augment import AUGMENTATIONS, augmentation
+from crossbias.data.augment.step import Step
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import convert
 
@@ -22,9 +23,14 @@ def draw(seed: int = 0) -> Generator:
     return Generator().manual_seed(seed)
 
 
+def applied(step: Step, given: torch.Tensor, generator: Generator | None = None) -> torch.Tensor:
+    shape = (given.shape[2], given.shape[3])
+    return step.apply(given, step.draw(len(given), shape, generator or draw()))
+
+
 def test_flip_mirrors_the_images_drawn():
     given = images(400)
-    flipped = geometry.flip(given, draw())
+    flipped = applied(geometry.Flip(), given)
     chosen = torch.rand(400, generator=draw()) < 0.5
     assert 150 < chosen.sum() < 250
     assert torch.equal(flipped[chosen], reference.horizontal_flip(given[chosen]))
@@ -37,7 +43,7 @@ def test_crop_is_a_crop_of_the_padded_image(padding, size):
     given = images(300, 13, 13)
     padded = torch.nn.functional.pad(given, [padding] * 4)
     side = size or 13
-    found = geometry.crop(given, draw(), padding, size=size)
+    found = applied(geometry.Crop(padding, size), given)
     assert found.shape == (300, 3, side, side)
     parts = padded.unfold(2, side, 1).unfold(3, side, 1)  # (B, C, places, places, side, side)
     same = (parts == found[:, :, None, None]).flatten(4).all(4).all(1)  # (B, places, places)
@@ -52,16 +58,16 @@ def test_crop_is_a_crop_of_the_padded_image(padding, size):
 @pytest.mark.parametrize("size", [0, 12, 24])
 def test_random_resized_crop_is_a_resized_crop(height, width, size):
     given = images(16, height, width)
-    found = geometry.random_resized_crop(given, draw(), 0.2, 0.9, size=size)
+    found = applied(geometry.RandomResizedCrop(0.2, 0.9, size), given)
     shape = [size, size] if size else [height, width]
-    boxes = geometry.resized_crop_boxes(16, given.shape[2:], 0.2, 0.9, draw())
+    boxes = geometry.resized_crop_boxes(16, (height, width), 0.2, 0.9, draw())
     for image, box, result in zip(given, boxes.int().tolist(), found, strict=True):
         expected = reference.resized_crop(image, *box, size=shape, antialias=False)
         torch.testing.assert_close(result, expected, atol=1e-5, rtol=0)
 
 
 def test_boxes_have_areas_and_ratios_as_asked_and_all_places():
-    boxes = geometry.resized_crop_boxes(5000, torch.Size([100, 100]), 0.3, 0.6, draw())
+    boxes = geometry.resized_crop_boxes(5000, (100, 100), 0.3, 0.6, draw())
     top, left, tall, wide = boxes.unbind(1)
     area, ratio = tall * wide / 10_000, wide / tall
     assert abs(area.min() - 0.3) < 0.01
@@ -81,21 +87,21 @@ def test_boxes_have_areas_and_ratios_as_asked_and_all_places():
     ("shape", "box"), [((100, 40), (23, 0, 53, 40)), ((40, 101), (0, 24, 40, 53))]
 )
 def test_images_too_long_for_any_part_give_their_middle(shape, box):
-    boxes = geometry.resized_crop_boxes(3, torch.Size(shape), 0.99, 1.0, draw())
+    boxes = geometry.resized_crop_boxes(3, shape, 0.99, 1.0, draw())
     assert boxes.tolist() == [list(box)] * 3
 
 
 def test_areas_above_the_whole_are_those_that_fit():
-    boxes = geometry.resized_crop_boxes(500, torch.Size([28, 28]), 0.9, 1.1, draw())
+    boxes = geometry.resized_crop_boxes(500, (28, 28), 0.9, 1.1, draw())
     assert (boxes[:, 2:] <= 28).all()
     with pytest.raises(CrossbiasError, match=r"needs low <= high, got 0\.9 and 0\.5"):
-        geometry.random_resized_crop(images(), draw(), 0.9, 0.5)
+        geometry.RandomResizedCrop(0.9, 0.5)
 
 
 @pytest.mark.parametrize(("height", "width"), [(17, 17), (20, 14)])
 def test_rotate_turns_as_torchvision(height, width):
     given = images(10, height, width)
-    found = geometry.rotate(given, draw(), 60.0)
+    found = applied(geometry.Rotate(60.0), given)
     angles = (2 * torch.rand(10, generator=draw()) - 1) * 60
     for image, angle, result in zip(given, angles.tolist(), found, strict=True):
         expected = reference.rotate(image, angle, InterpolationMode.BILINEAR, fill=None)
@@ -143,18 +149,18 @@ def test_colors_change_as_in_torchvision(ours, theirs, numbers):
 
 def test_jitter_draws_each_number_for_each_image():
     given, draws = images(6), torch.rand(3, 6, generator=draw())
-    found = color.jitter(given, draw(), 0.4, 1.5, 0.1)
+    found = applied(color.Jitter(0.4, 1.5, 0.1), given)
     for row in range(6):
         expected = reference.adjust_brightness(given[row], float(0.6 + 0.8 * draws[0, row]))
         expected = reference.adjust_saturation(expected, float(2.5 * draws[1, row]))
         expected = reference.adjust_hue(expected, float(0.2 * draws[2, row] - 0.1))
         torch.testing.assert_close(found[row], expected, atol=1e-5, rtol=0)
-    assert torch.equal(color.jitter(given, draw()), given)
+    assert torch.equal(applied(color.Jitter(), given), given)
 
 
 def test_grey_takes_the_color_out_of_some():
     given = images(100)
-    found, chosen = color.grey(given, draw(), 0.3), torch.rand(100, generator=draw()) < 0.3
+    found, chosen = applied(color.Grey(0.3), given), torch.rand(100, generator=draw()) < 0.3
     expected = reference.rgb_to_grayscale(given, num_output_channels=3)
     torch.testing.assert_close(found[chosen], expected[chosen])
     assert torch.equal(found[~chosen], given[~chosen])
@@ -162,10 +168,10 @@ def test_grey_takes_the_color_out_of_some():
 
 def test_grey_images_have_brightness_only():
     given = images(channels=1)
-    assert torch.equal(color.grey(given, draw(), 1.0), given)
-    color.jitter(given, draw(), brightness=0.5)
+    assert torch.equal(applied(color.Grey(1.0), given), given)
+    applied(color.Jitter(brightness=0.5), given)
     with pytest.raises(CrossbiasError, match="need images of 3 channels, got 1"):
-        color.jitter(given, draw(), hue=0.1)
+        applied(color.Jitter(hue=0.1), given)
 
 
 @pytest.mark.parametrize("spec", AUGMENTATIONS)
@@ -185,8 +191,10 @@ def test_names_with_numbers_mean_the_functions():
     given, generator, twin = images(), draw(), draw()
     specs = ("flip(0.2)", " crop( padding = 2 )", "jitter(0.1,hue=0.2)", "grey()")
     found = augmentation(specs)(given, generator)
-    expected = geometry.crop(geometry.flip(given, twin, 0.2), twin, 2)
-    expected = color.grey(color.jitter(expected, twin, 0.1, 0, 0.2), twin)
+    steps = (geometry.Flip(0.2), geometry.Crop(2), color.Jitter(0.1, 0, 0.2), color.Grey())
+    expected = given
+    for step in steps:
+        expected = applied(step, expected, twin)
     assert torch.equal(found, expected)
 
 

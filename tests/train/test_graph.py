@@ -8,12 +8,12 @@ import torch
 
 import crossbias
 from crossbias import TrainConfig
+from crossbias.data.augment.augment import augmentation
 from crossbias.methods import METHODS, PGD
 from crossbias.progress import Progress
 from crossbias.registry import create_method
 from crossbias.testing import tiny_data
-from crossbias.train.graph import GraphedStep
-from crossbias.types import Batch
+from crossbias.train.graph import Graphed, GraphedAugmentation
 
 
 class Losses(Progress):
@@ -54,25 +54,38 @@ def test_graphs_do_not_change_the_training(name, optimizer, data, network, monke
 def test_recording_happens_once_and_other_shapes_run_eagerly():
     calls = []
 
-    def step(batch: Batch):
-        calls.append(len(batch.inputs))
-        return {"loss": batch.inputs.sum()}
+    def step(inputs, target):
+        calls.append(len(inputs))
+        return {"loss": inputs.sum() + target.sum()}
 
-    graphed = GraphedStep(step, print)
+    graphed = Graphed(step, "steps", print)
     with torch.cuda.stream(torch.cuda.Stream()):
         for number in range(6):
             inputs = torch.full((4, 2), float(number), device="cuda")
-            index = torch.zeros(4, dtype=torch.int64, device="cuda")
-            loss = graphed(Batch(inputs, index, index, index, index))["loss"]
-            assert loss.item() == 8 * number
+            target = torch.full((4,), number, device="cuda")
+            assert graphed(inputs, target)["loss"].item() == 12 * number
         other = torch.ones(3, 2, device="cuda")
-        assert graphed(Batch(other, index, index, index, index))["loss"].item() == 6
+        assert graphed(other, target)["loss"].item() == 26
     assert calls == [4, 4, 4, 4, 3]
+
+
+@pytest.mark.gpu
+def test_augmented_batches_are_the_same_with_and_without_graphs():
+    """Batch by batch, and an earlier batch is not overwritten by a later one."""
+    augment = augmentation(("random-resized-crop", "jitter(.2,.2,.1)", "rotate", "flip", "crop(2)"))
+    images = torch.rand(12, 3, 16, 16, device="cuda").to(memory_format=torch.channels_last)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        graphed = GraphedAugmentation.of(augment, print)
+        found = [graphed(images, torch.Generator().manual_seed(seed)) for seed in range(6)]
+        expected = [augment(images, torch.Generator().manual_seed(seed)) for seed in range(6)]
+    assert graphed.replayed.graph is not None
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
 
 
 def test_where_recording_fails_training_goes_on_and_says_so_once(monkeypatch):
     @contextmanager
-    def refusing(graph, stream):
+    def refusing(graph, **options):
         raise RuntimeError("CUDA error: operation not permitted\nlong explanation")
         yield
 
@@ -80,11 +93,9 @@ def test_where_recording_fails_training_goes_on_and_says_so_once(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_stream", object)
     monkeypatch.setattr(torch.cuda, "graph", refusing)
     notes = []
-    graphed = GraphedStep(lambda batch: {"loss": batch.inputs.sum()}, notes.append)
-    index = torch.zeros(4, dtype=torch.int64)
+    graphed = Graphed(lambda inputs: {"loss": inputs.sum()}, "steps", notes.append)
     for number in range(6):
-        inputs = torch.full((4, 2), float(number))
-        assert graphed(Batch(inputs, index, index, index, index))["loss"].item() == 8 * number
+        assert graphed(torch.full((4, 2), float(number)))["loss"].item() == 8 * number
     assert notes == [
         "steps are not replayed as a CUDA graph, which is slower: "
         "CUDA error: operation not permitted"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from crossbias.data.augment.augment import Augmentation, augmented
+from crossbias.data.augment.augment import Augmentation
 from crossbias.data.augment.geometry import center_crop
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
@@ -85,7 +85,7 @@ class Loader:
             inputs = self._floats(raw)
             if augment is not None:
                 # A process draws for its own share: same (seed, number), other images.
-                inputs = augmented(inputs, augment, generator_for(seed, "batch", number, rank))
+                inputs = augment(inputs, generator_for(seed, "batch", number, rank))
             yield Batch(
                 self._normalized(inputs),
                 self.targets[positions],

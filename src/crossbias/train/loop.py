@@ -23,7 +23,7 @@ from crossbias.train.checkpoint import (
     save_checkpoint,
 )
 from crossbias.train.data_symptoms import final_symptoms, validation_symptoms
-from crossbias.train.graph import GraphedStep
+from crossbias.train.graph import Graphed, GraphedAugmentation
 from crossbias.train.meter import Meter, Pace
 from crossbias.train.method import Method
 from crossbias.train.optimizers import is_capturable, learning_rate, set_learning_rate
@@ -81,14 +81,7 @@ class Training:
         self._resume()
         self.run.progress.begin(self.name, self.epochs, self.epoch_steps)
         self.run.trackers.stage(self.name)
-        graphed = (
-            self.run.devices.uses_graphs
-            and self.method.capturable
-            and all(is_capturable(config) for _, config in self.run.optimizers)
-        )
-        step: Callable[[Batch], Losses] = self.parts or self.method.step
-        if graphed:
-            step = GraphedStep(step, self.run.progress.note)
+        step = self._step()
         while self.epoch < self.epochs:
             self._train_epoch(step)
             self._end_epoch()
@@ -96,6 +89,19 @@ class Training:
             self.method.network.load_state_dict(self.best["network"])
         if self.run.devices.is_main:
             self._examine()
+
+    def _step(self) -> Callable[[Batch], Losses]:
+        """The method's step; it and the augmentation are replayed as CUDA graphs if they can be."""
+        step: Callable[[Batch], Losses] = self.parts or self.method.step
+        if not self.run.devices.uses_graphs:
+            return step
+        if self.augment is not None:
+            self.augment = GraphedAugmentation.of(self.augment, self.run.progress.note)
+        capturable = all(is_capturable(config) for _, config in self.run.optimizers)
+        if not (self.method.capturable and capturable):
+            return step
+        graphed = Graphed(lambda *batch: step(Batch(*batch)), "steps", self.run.progress.note)
+        return lambda batch: graphed(*batch)
 
     def _examine(self) -> None:
         """Let the method look at its log, and see whether validation told epochs apart."""

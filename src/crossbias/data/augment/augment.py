@@ -1,34 +1,62 @@
 """Augmentations of training batches by name: ``flip``, ``crop(4)``, ``rotate(10)``."""
 
 import re
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from torch import Generator, Tensor
 
-from crossbias.data.augment.color import grey, jitter
-from crossbias.data.augment.geometry import crop, flip, random_resized_crop, rotate
+from crossbias.data.augment.color import Grey, Jitter
+from crossbias.data.augment.geometry import Crop, Flip, RandomResizedCrop, Rotate
+from crossbias.data.augment.step import Shape, Step
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import convert, parameters_of, unknown
 
-Augmentation = Callable[[Tensor, Generator], Tensor]
-"""Maps images (B, C, H, W) in [0, 1] to images; all draws come from the (CPU) generator."""
-
-AUGMENTATIONS: dict[str, Callable[..., Tensor]] = {
-    "flip": flip,
-    "crop": crop,
-    "random-resized-crop": random_resized_crop,
-    "rotate": rotate,
-    "jitter": jitter,
-    "grey": grey,
+AUGMENTATIONS: dict[str, Callable[..., Step]] = {
+    "flip": Flip,
+    "crop": Crop,
+    "random-resized-crop": RandomResizedCrop,
+    "rotate": Rotate,
+    "jitter": Jitter,
+    "grey": Grey,
 }
-"""Augmentations by name. Each takes images, a generator, and the numbers in parentheses."""
+"""Augmentations by name. Each is made from the numbers in parentheses."""
 
-_NOT_IN_SPECS = ("images", "generator", "size")
+_NOT_IN_SPECS = ("size",)
 _SPEC = re.compile(r"\s*([a-z-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
-def augmentation(specs: tuple[str, ...], *, size: int = 0) -> Augmentation:
+@dataclass(frozen=True)
+class Augmentation:
+    """Augmentations that are applied one after the other."""
+
+    steps: tuple[Step, ...]
+
+    def __call__(self, images: Tensor, generator: Generator) -> Tensor:
+        """Augment images (B, C, H, W) in [0, 1], or clips (B, C, T, H, W).
+
+        All frames of a clip change in the same way. Draws come from a generator on the CPU.
+        """
+        drawn = self.draw(len(images), (images.shape[-2], images.shape[-1]), generator)
+        return self.apply(images, *(_to_device(each, images) for each in drawn))
+
+    def draw(self, count: int, shape: Shape, generator: Generator) -> list[Tensor]:
+        """The draws of all steps for so many images of a shape, on the CPU."""
+        drawn = []
+        for step in self.steps:
+            drawn.append(step.draw(count, shape, generator))
+            shape = step.shape_after(shape)
+        return drawn
+
+    def apply(self, images: Tensor, *drawn: Tensor) -> Tensor:
+        """What the draws, on the device, do to images or clips."""
+        found = images.flatten(1, 2) if images.ndim == 5 else images  # frames are channels
+        for step, draws in zip(self.steps, drawn, strict=True):
+            found = step.apply(found, draws)
+        return found.reshape(*images.shape[:-2], *found.shape[2:]) if images.ndim == 5 else found
+
+
+def augmentation(specs: Sequence[str], *, size: int = 0) -> Augmentation:
     """Combine named augmentations, applied one after the other.
 
     Numbers in parentheses, by position or as ``name=number``, replace the defaults. ``size`` is the
@@ -36,17 +64,10 @@ def augmentation(specs: tuple[str, ...], *, size: int = 0) -> Augmentation:
 
     >>> augment = augmentation(("flip", "crop(2)", "jitter(hue=0.1)"))
     """
-    steps = [_step(spec, size) for spec in specs]
-
-    def augment(images: Tensor, generator: Generator) -> Tensor:
-        for step in steps:
-            images = step(images, generator)
-        return images
-
-    return augment
+    return Augmentation(tuple(_step(spec, size) for spec in specs))
 
 
-def _step(spec: str, size: int) -> Augmentation:
+def _step(spec: str, size: int) -> Step:
     match = _SPEC.fullmatch(spec)
     name = match[1] if match else spec
     if match is None or name not in AUGMENTATIONS:
@@ -55,7 +76,7 @@ def _step(spec: str, size: int) -> Augmentation:
     options = _options(spec, name, match[2] or "")
     if "size" in parameters_of(AUGMENTATIONS[name]):
         options["size"] = size
-    return partial(AUGMENTATIONS[name], **options)
+    return AUGMENTATIONS[name](**options)
 
 
 def _options(spec: str, name: str, text: str) -> dict[str, float]:
@@ -75,9 +96,8 @@ def _options(spec: str, name: str, text: str) -> dict[str, float]:
     return options
 
 
-def augmented(inputs: Tensor, augment: Augmentation, generator: Generator) -> Tensor:
-    """Augment images, or clips (B, C, T, H, W); all frames of a clip change in the same way."""
-    if inputs.ndim != 5:
-        return augment(inputs, generator)
-    as_channels = augment(inputs.flatten(1, 2), generator)
-    return as_channels.reshape(*inputs.shape[:3], *as_channels.shape[2:])
+def _to_device(drawn: Tensor, images: Tensor) -> Tensor:
+    """Copy draws from the CPU to the device of the images; the host does not wait for it."""
+    if images.is_cuda:
+        drawn = drawn.pin_memory()
+    return drawn.to(images.device, non_blocking=True)

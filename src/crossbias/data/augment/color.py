@@ -1,45 +1,60 @@
 """Augmentations that change colors, with a draw of its own for each image of a batch."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import torch
 from torch import Generator, Tensor
 
-from crossbias.data.augment.geometry import to_device
+from crossbias.data.augment.step import Shape, Step
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Fraction, Interval, NonNegative
 
 _WEIGHTS = (0.2989, 0.587, 0.114)  # weights of red, green and blue in the gray level
 
 
-def jitter(
-    images: Tensor,
-    generator: Generator,
-    brightness: NonNegative = 0.0,
-    saturation: NonNegative = 0.0,
-    hue: Annotated[float, Interval(0, 0.5)] = 0.0,
-) -> Tensor:
+@dataclass(frozen=True)
+class Jitter(Step):
     """Change brightness, then saturation, then hue of each image by its own draw.
 
     Like torchvision's ``ColorJitter`` in this order: the factors of brightness and saturation
     are uniform in [max(0, 1 - x), 1 + x], and the hue turns by up to ``hue`` of the color circle
     in either direction.
     """
-    draws = to_device(torch.rand(3, len(images), generator=generator), images)
-    if brightness:
-        images = scale_brightness(images, _factors(draws[0], brightness))
-    if saturation:
-        images = scale_saturation(images, _factors(draws[1], saturation))
-    if hue:
-        images = turn_hue(images, (2 * draws[2] - 1) * hue)
-    return images
+
+    brightness: NonNegative = 0.0
+    saturation: NonNegative = 0.0
+    hue: Annotated[float, Interval(0, 0.5)] = 0.0
+
+    def draw(self, count: int, shape: Shape, generator: Generator) -> Tensor:
+        """Numbers in [0, 1) for brightness, saturation and hue, (3, B)."""
+        return torch.rand(3, count, generator=generator)
+
+    def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
+        """The images in other colors."""
+        if self.brightness:
+            images = scale_brightness(images, _factors(drawn[0], self.brightness))
+        if self.saturation:
+            images = scale_saturation(images, _factors(drawn[1], self.saturation))
+        if self.hue:
+            images = turn_hue(images, (2 * drawn[2] - 1) * self.hue)
+        return images
 
 
-def grey(images: Tensor, generator: Generator, probability: Fraction = 0.1) -> Tensor:
+@dataclass(frozen=True)
+class Grey(Step):
     """Turn some images gray."""
-    chosen = torch.rand(len(images), generator=generator) < probability
-    colorless = brightness_of(images).expand_as(images)
-    return torch.where(to_device(chosen, images)[:, None, None, None], colorless, images)
+
+    probability: Fraction = 0.1
+
+    def draw(self, count: int, shape: Shape, generator: Generator) -> Tensor:
+        """Which images turn gray, (B,)."""
+        return torch.rand(count, generator=generator) < self.probability
+
+    def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
+        """The images, those that were drawn without color."""
+        colorless = brightness_of(images).expand_as(images)
+        return torch.where(drawn[:, None, None, None], colorless, images)
 
 
 def scale_brightness(images: Tensor, factors: Tensor) -> Tensor:

@@ -1,38 +1,115 @@
 """Augmentations that move pixels, with a draw of its own for each image of a batch."""
 
 import math
+from dataclasses import dataclass
 from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from crossbias.data.augment.step import Shape, Step
 from crossbias.errors import CrossbiasError
 from crossbias.parameters import Fraction, Interval, Positive, WholeNumber
 
 _TRIES = 10  # draws of a random resized crop before the middle is used, as in torchvision
 
 
-def flip(images: Tensor, generator: Generator, probability: Fraction = 0.5) -> Tensor:
+@dataclass(frozen=True)
+class Flip(Step):
     """Mirror some images left to right."""
-    chosen = torch.rand(len(images), generator=generator) < probability
-    return torch.where(to_device(chosen, images)[:, None, None, None], images.flip(3), images)
+
+    probability: Fraction = 0.5
+
+    def draw(self, count: int, shape: Shape, generator: Generator) -> Tensor:
+        """Which images are mirrored, (B,)."""
+        return torch.rand(count, generator=generator) < self.probability
+
+    def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
+        """The images, those that were drawn mirrored."""
+        return torch.where(drawn[:, None, None, None], images.flip(3), images)
 
 
-def crop(
-    images: Tensor, generator: Generator, padding: WholeNumber = 4, *, size: int = 0
-) -> Tensor:
+@dataclass(frozen=True)
+class Crop(Step):
     """Pad with zeros and cut out a random square of ``size``, or of the image's own shape."""
-    height, width = (size or side for side in images.shape[2:])
-    padded = F.pad(images, [padding] * 4)
-    room = torch.tensor([padded.shape[2] - height + 1, padded.shape[3] - width + 1])
-    draws = torch.rand(2, len(images), generator=generator, dtype=torch.float64)
-    top, left = to_device((draws * room[:, None]).long(), images)
-    rows = top[:, None] + torch.arange(height, device=images.device)  # (B, H)
-    columns = left[:, None] + torch.arange(width, device=images.device)  # (B, W)
-    batch = torch.arange(len(images), device=images.device)[:, None, None]
-    # Indices around a slice put the channels last: (B, H, W, C).
-    return padded[batch, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+    padding: WholeNumber = 4
+    size: int = 0
+
+    def draw(self, count: int, shape: Shape, generator: Generator) -> Tensor:
+        """Top and left of the square in the padded image, (2, B)."""
+        sides = zip(shape, self.shape_after(shape), strict=True)
+        room = torch.tensor([before + 2 * self.padding - after + 1 for before, after in sides])
+        draws = torch.rand(2, count, generator=generator, dtype=torch.float64)
+        return (draws * room[:, None]).long()
+
+    def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
+        """The squares that were drawn."""
+        height, width = self.shape_after((images.shape[2], images.shape[3]))
+        padded = F.pad(images, [self.padding] * 4)
+        top, left = drawn
+        rows = top[:, None] + torch.arange(height, device=images.device)  # (B, H)
+        columns = left[:, None] + torch.arange(width, device=images.device)  # (B, W)
+        batch = torch.arange(len(images), device=images.device)[:, None, None]
+        # Indices around a slice put the channels last: (B, H, W, C).
+        return padded[batch, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+    def shape_after(self, shape: Shape) -> Shape:
+        """The size, or the shape as it was."""
+        return (self.size, self.size) if self.size else shape
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop(Step):
+    """Cut out a random part of each image and resize it to ``size``, or to the image's shape.
+
+    Like torchvision's ``RandomResizedCrop``: the fraction of the image's area is uniform between
+    ``low`` and ``high``, and the ratio of width to height is log-uniform between 3/4 and 4/3. The
+    first of ten draws that fits into the image is used, or its middle if none fits. Resizing is
+    bilinear without antialiasing.
+    """
+
+    low: Positive = 0.08
+    high: Positive = 1.0
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            raise CrossbiasError(
+                f"random-resized-crop needs low <= high, got {self.low:g} and {self.high:g}"
+            )
+
+    def draw(self, count: int, shape: Shape, generator: Generator) -> Tensor:
+        """Top, left, height and width of the parts, (B, 4)."""
+        return resized_crop_boxes(count, shape, self.low, self.high, generator)
+
+    def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
+        """The parts that were drawn, resized."""
+        return cut_out(images, drawn, self.shape_after((images.shape[2], images.shape[3])))
+
+    def shape_after(self, shape: Shape) -> Shape:
+        """The size, or the shape as it was."""
+        return (self.size, self.size) if self.size else shape
+
+
+@dataclass(frozen=True)
+class Rotate(Step):
+    """Rotate each image by a random angle of up to ``degrees``; corners become zero.
+
+    Pixels are interpolated, or taken from the nearest place of the image if ``nearest``.
+    """
+
+    degrees: Annotated[float, Interval(0, 180)] = 10.0
+    nearest: bool = False
+
+    def draw(self, count: int, shape: Shape, generator: Generator) -> Tensor:
+        """Angles, (B,)."""
+        return (2 * torch.rand(count, generator=generator) - 1) * math.radians(self.degrees)
+
+    def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
+        """The images, turned by the angles."""
+        return turn(images, drawn, nearest=self.nearest)
 
 
 def center_crop(images: Tensor, size: int) -> Tensor:
@@ -42,45 +119,8 @@ def center_crop(images: Tensor, size: int) -> Tensor:
     return images[..., top : top + min(size, height), left : left + min(size, width)]
 
 
-def random_resized_crop(
-    images: Tensor,
-    generator: Generator,
-    low: Positive = 0.08,
-    high: Positive = 1.0,
-    *,
-    size: int = 0,
-) -> Tensor:
-    """Cut out a random part of each image and resize it to ``size``, or to the image's shape.
-
-    Like torchvision's ``RandomResizedCrop``: the fraction of the image's area is uniform between
-    ``low`` and ``high``, and the ratio of width to height is log-uniform between 3/4 and 4/3. The
-    first of ten draws that fits into the image is used, or its middle if none fits. Resizing is
-    bilinear without antialiasing.
-    """
-    if low > high:
-        raise CrossbiasError(f"random-resized-crop needs low <= high, got {low:g} and {high:g}")
-    boxes = resized_crop_boxes(len(images), images.shape[2:], low, high, generator)
-    shape = (size, size) if size else (images.shape[2], images.shape[3])
-    return cut_out(images, to_device(boxes, images), shape)
-
-
-def rotate(
-    images: Tensor,
-    generator: Generator,
-    degrees: Annotated[float, Interval(0, 180)] = 10.0,
-    *,
-    nearest: bool = False,
-) -> Tensor:
-    """Rotate each image by a random angle of up to ``degrees``; corners become zero.
-
-    Pixels are interpolated, or taken from the nearest place of the image if ``nearest``.
-    """
-    angles = (2 * torch.rand(len(images), generator=generator) - 1) * math.radians(degrees)
-    return turn(images, to_device(angles, images), nearest=nearest)
-
-
 def resized_crop_boxes(
-    count: int, shape: torch.Size, low: float, high: float, generator: Generator
+    count: int, shape: Shape, low: float, high: float, generator: Generator
 ) -> Tensor:
     """Top, left, height and width of random parts of images, (count, 4), whole numbers."""
     height, width = shape
@@ -99,7 +139,7 @@ def resized_crop_boxes(
     return torch.stack((top, left, tall, wide), 1)
 
 
-def cut_out(images: Tensor, boxes: Tensor, shape: tuple[int, int]) -> Tensor:
+def cut_out(images: Tensor, boxes: Tensor, shape: Shape) -> Tensor:
     """Cut out the boxes (B, 4), top, left, height and width, of images and resize them."""
     top, left, tall, wide = boxes.to(images.dtype).unbind(1)
     rows = _places(shape[0], top, tall, images.shape[2])
@@ -119,13 +159,6 @@ def turn(images: Tensor, angles: Tensor, *, nearest: bool = False) -> Tensor:
     grid = F.affine_grid(matrices, list(images.shape), align_corners=False)
     mode = "nearest" if nearest else "bilinear"
     return F.grid_sample(images, grid, mode=mode, align_corners=False)
-
-
-def to_device(drawn: Tensor, images: Tensor) -> Tensor:
-    """Copy draws from the CPU to the device of the images; the host does not wait for it."""
-    if images.is_cuda:
-        drawn = drawn.pin_memory()
-    return drawn.to(images.device, non_blocking=True)
 
 
 def _places(size: int, start: Tensor, part: Tensor, side: int) -> Tensor:
