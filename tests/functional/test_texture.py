@@ -27,6 +27,22 @@ def test_gray_levels_are_the_release_written_out():
     assert found.amax((1, 2)).tolist() == [15, 15]
 
 
+def test_statistics_are_in_float32_whatever_the_precision_of_the_network():
+    """Rounded to bf16, a sum over 784 pixels is wrong by up to 2, and levels shift."""
+    images = draw(4, 3, 28, 28).sigmoid().float()
+    first, second = torch.linspace(-8, 8, 16), torch.linspace(0, 15, 16)
+
+    def matrix() -> tuple[Tensor, Tensor]:
+        gray = gray_levels(images, levels=16)
+        return gray, cooccurrence(neighbor_difference(gray, row=0, column=1), gray, first, second)
+
+    expected = matrix()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = matrix()
+    for ours, wanted in zip(found, expected, strict=True):
+        assert torch.equal(ours, wanted)
+
+
 def test_a_black_image_and_a_large_one_have_levels():
     assert gray_levels(torch.zeros(1, 3, 4, 4), levels=8).tolist() == [[[0] * 4] * 4]
     assert gray_levels(torch.rand(1, 1, 300, 20), levels=8).shape == (1, 128, 20)

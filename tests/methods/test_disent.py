@@ -21,6 +21,7 @@ from .shortcuts import shortcut_data
 
 OTHER_VALUES = {
     "q": 0.1,
+    "released_gce": True,
     "alpha_loss": 0.9,
     "ensemble": True,
     "members": 1,

@@ -96,6 +96,20 @@ def test_batches_no_larger_than_the_number_of_classes_are_refused_or_joined(
     assert sizes[1:] == [9, 9, 9, 9, 12]  # after the rehearsal
 
 
+def test_a_smaller_rest_of_an_epoch_has_features_of_the_same_size(data, monkeypatch):
+    """Norms grow with the samples of a batch; by its own, a rest of 12 had twice the logits."""
+    tracked, track = [], NormalizedBody.track
+    monkeypatch.setattr(
+        NormalizedBody, "track", lambda self, norms: tracked.append(norms) or track(self, norms)
+    )
+    same = dataclasses.replace(data, inputs=data.inputs[:1].expand_as(data.inputs).clone())
+    network = Network(nn.Sequential(nn.Flatten(), nn.Linear(108, 8)), nn.Linear(8, 3))
+    config = TrainConfig(epochs=1, batch_size=36, device="cpu", lr=1e-9)  # 48 = 36 + 12
+    crossbias.fit(HEX(), same, network=network, config=config)
+    whole, rest = tracked[-2:]
+    torch.testing.assert_close(rest, whole, rtol=1e-3, atol=1e-6)
+
+
 def test_vectors_are_refused():
     vectors = BiasedDataset(inputs=torch.zeros(4, 2), targets=torch.arange(4) % 2, name="points")
     with pytest.raises(CrossbiasError, match=r"needs images.* points has inputs \(2,\)"):

@@ -24,6 +24,7 @@ OTHER_VALUES = {
     "entropy_weight": 0.1,
     "biased_epochs": 2,
     "train_head": False,
+    "own_weight": 1.0,
 }
 SGD = TrainConfig(batch_size=48, device="cpu", optimizer="sgd", momentum=0.0, lr=0.1)
 
@@ -33,11 +34,11 @@ def test_contract(rule):
     rule.check()
 
 
-@pytest.mark.parametrize("train_head", [True, False])
-def test_one_step_is_the_loss_written_out(train_head, data):
+@pytest.mark.parametrize(("train_head", "own_weight"), [(True, 0.0), (False, 0.0), (True, 0.5)])
+def test_one_step_is_the_loss_written_out(train_head, own_weight, data):
     """With the head fixed, gradients still flow through it into the features of f."""
     start = Network(nn.Sequential(nn.Flatten(), nn.Linear(108, 8)), nn.Linear(8, 3))
-    method = LearnedMixin(entropy_weight=0.7, train_head=train_head)
+    method = LearnedMixin(entropy_weight=0.7, train_head=train_head, own_weight=own_weight)
     g = method.biased_network = create_network("mlp", num_classes=3, in_features=108)
     method.setup(Run(data, network=start, config=SGD))
     f, head = (copy.deepcopy(module.module) for module in (method.network, method.head))
@@ -49,7 +50,9 @@ def test_one_step_is_the_loss_written_out(train_head, data):
     entropy = torch.distributions.Categorical(logits=scaled).entropy().mean()
     assert float(losses["task"].detach()) == pytest.approx(task.item(), rel=1e-5)
     assert float(losses["entropy"].detach()) == pytest.approx(entropy.item(), rel=1e-5)
-    (task + 0.7 * entropy).backward()
+    own = F.cross_entropy(output.logits, batch.target)
+    assert float(losses["own"].detach()) == pytest.approx(own.item(), rel=1e-5)
+    (task + 0.7 * entropy + own_weight * own).backward()
     for ours, expected in ((method.network, f), (method.head, head)):
         moves = train_head or expected is f
         for found, before in zip(ours.parameters(), expected.parameters(), strict=True):

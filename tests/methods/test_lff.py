@@ -19,6 +19,7 @@ from crossbias.train.run import Run
 
 OTHER_VALUES = {
     "q": 0.1,
+    "released_gce": True,
     "alpha_loss": 0.9,
     "ensemble": True,
     "members": 1,
@@ -122,6 +123,21 @@ def test_steps_are_the_papers_written_out(ensemble, data):
         for key, value in expected.state_dict().items():
             found = network.module.state_dict()[key]
             torch.testing.assert_close(found, value, rtol=1e-4, atol=1e-6, msg=key)
+
+
+def test_the_biased_network_can_have_the_gradient_of_the_release(data):
+    """Its loss is q p^q CE, with p^q a constant: with SGD a rate of q times ours."""
+    training = prepared(LfF(q=0.5, released_gce=True), data)
+    network = copy.deepcopy(training.biased_network.module)
+    batch = batch_of(training, torch.arange(24))
+    logits = network(batch.inputs).logits
+    p = logits.softmax(1)[torch.arange(24), batch.target].detach()
+    each = F.cross_entropy(logits, batch.target, reduction="none")
+    expected = moved(network, (0.5 * p**0.5 * each).mean())
+    training.step(batch)
+    for key, value in expected.items():
+        found = training.biased_network.module.state_dict()[key]
+        torch.testing.assert_close(found, value, rtol=1e-5, atol=1e-7, msg=key)
 
 
 def test_no_gradient_flows_through_the_weight(data):

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crossbias.functional.precision import at_least_float32
+from crossbias.functional.precision import at_least_float32, no_autocast
 
 _LUMINANCE = (0.299, 0.587, 0.114)  # BT.601
 _LARGEST = 128  # side to which the release shrinks images; statistics of texture need no more
@@ -32,7 +32,8 @@ def gray_levels(images: Tensor, *, levels: int) -> Tensor:
     """
     images = at_least_float32(images)
     weights = images.new_tensor(_LUMINANCE) if images.shape[1] == 3 else None
-    gray = images.mean(1) if weights is None else torch.einsum("bchw,c->bhw", images, weights)
+    with no_autocast(images):
+        gray = images.mean(1) if weights is None else torch.einsum("bchw,c->bhw", images, weights)
     height, width = (min(side, _LARGEST) for side in gray.shape[1:])
     gray = F.adaptive_avg_pool2d(gray, (height, width))
     brightest = gray.amax((1, 2), keepdim=True)
@@ -76,7 +77,7 @@ def cooccurrence(difference: Tensor, gray: Tensor, first: Tensor, second: Tensor
         second: ``(n,)`` learned thresholds :math:`\theta`.
 
     Returns:
-        ``(B, n, n)``.
+        ``(B, n, n)``, in float32 or better.
 
     >>> pixels = torch.tensor([[[2.0, 3.0]]])
     >>> cooccurrence(pixels, pixels, torch.tensor([1.0, 2.5]), torch.tensor([0.0, 2.5]))
@@ -85,7 +86,8 @@ def cooccurrence(difference: Tensor, gray: Tensor, first: Tensor, second: Tensor
     """
     above = (difference.flatten(1)[:, None] - first[:, None]).clamp(_SMALLEST, 1)  # (B, n, pixels)
     over = (gray.flatten(1)[:, None] - second[:, None]).clamp(_SMALLEST, 1)
-    return above @ over.transpose(1, 2)
+    with no_autocast(gray):
+        return at_least_float32(above) @ at_least_float32(over).transpose(1, 2)
 
 
 def column_norms(x: Tensor) -> Tensor:

@@ -39,6 +39,9 @@ class DisEnt(LfF):
 
     Args:
         q: Exponent of generalized cross-entropy, of C_b or of the ensemble; .7 in both papers.
+        released_gce: Give C_b q times the gradient of generalized cross-entropy, as in the code.
+            With SGD it is another rate, with Adam hardly anything. An ensemble is trained without
+            it.
         alpha_loss: Weight of a new loss in the averages behind w; .3 in the code of both.
         ensemble: Train C_b on the samples of which an ensemble is certain (BiasEnsemble).
         members: Networks in the ensemble; 5 in BiasEnsemble.

@@ -1,5 +1,6 @@
 """HEX: what a summary of the texture explains is projected out of the answers."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -124,10 +125,13 @@ class HEX(Method):
 
     def _logits(self, features: Tensor, texture: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """F_A, F_G and F_P from the features of the whole batch."""
-        head, body, norms = self.network.head, self.network.body, column_norms(features)
+        head, body = self.network.head, self.network.body
+        # Norms grow with the samples; a rest of an epoch has those of a whole batch.
+        whole = math.sqrt(self.run.config.batch_size / len(features))
+        norms, texture_norms = (whole * column_norms(part) for part in (features, texture))
         assert isinstance(body, NormalizedBody)
         body.track(norms)
         answer = F.linear(features / norms, head.weight, head.bias)
-        added = F.linear(texture / column_norms(texture), self.texture.head.weight)
+        added = F.linear(texture / texture_norms, self.texture.head.weight)
         of_texture = added if head.bias is None else added + head.bias
         return answer + added, of_texture, answer

@@ -37,6 +37,9 @@ class LfF(Method):
 
     Args:
         q: Exponent of generalized cross-entropy, of f_b or of the ensemble; .7 in both papers.
+        released_gce: Give f_b q times the gradient of generalized cross-entropy, as in the code of
+            LfF, behind its rows in the tables of others. With SGD it is another rate, with Adam
+            hardly anything. An ensemble is trained without it.
         alpha_loss: Weight of a new loss in the averages; .3 in the code of both.
         ensemble: Train f_b on the samples of which an ensemble is certain (BiasEnsemble).
         members: Networks in the ensemble; 5 in BiasEnsemble.
@@ -49,6 +52,7 @@ class LfF(Method):
     paper: ClassVar[str] = "LfF (NeurIPS 2020)"
 
     q: PositiveFraction = 0.7
+    released_gce: bool = False
     alpha_loss: PositiveFraction = 0.3
     ensemble: bool = False
     members: Count = 5
@@ -147,7 +151,8 @@ class FailureTraining(Method):
     def _biased_loss(self, batch: Batch, logits: Tensor, each: Tensor) -> Tensor:
         """Generalized cross-entropy, or cross-entropy of the aligned samples of a whole batch."""
         if self.aligned is None:
-            return generalized_cross_entropy(logits, batch.target, q=self.options.q).mean()
+            loss = generalized_cross_entropy(logits, batch.target, q=self.options.q).mean()
+            return self.options.q * loss if self.options.released_gce else loss
         chosen = self.aligned[batch.index]
         return (chosen * each).sum() / chosen.sum().clamp(min=1)  # a batch may have none
 
