@@ -76,6 +76,7 @@ def trained(method: Method, splits: dict[str, BiasedDataset], seed: int) -> dict
     shape = splits["train"].inputs.shape[1:]
     fields = training_for(len(splits["train"]), shape, gpu=False, pretrained=False)
     config = crossbias.TrainConfig(**fields, seed=seed, device="cpu")
+    torch.manual_seed(seed)  # for the first weights of the network
     options: dict[str, Any] = {"network": network(splits["train"]), "config": config}
     taken = seconds(
         lambda: results.append(

@@ -12,6 +12,7 @@ import crossbias
 from crossbias import BiasedDataset, Method, Network, TrainConfig
 from crossbias.errors import Interrupted
 from crossbias.methods import ERM, IE, LNL, PGD, ClassBalanced, EnD, ReBias
+from crossbias.methods.bias_ensemble import certainty_symptoms
 from crossbias.methods.kinds_of_bias import biased_network_for
 from crossbias.methods.symptoms import (
     TrainingAccuracy,
@@ -67,13 +68,41 @@ def test_a_biased_network_that_learned_nothing_is_named():
 
 def test_a_network_that_does_not_follow_the_bias_is_named():
     """Classes are noisy and the bias cannot be seen, so both kinds are as hard."""
+    assert names(PGD(biased_epochs=8), without_shortcut()) == {"biased network is not biased"}
+
+
+def test_an_ensemble_that_does_not_follow_the_bias_is_named():
+    """Without bias labels nobody can know."""
+    method = IE(members=3, ensemble_length=60)
+    assert names(method, without_shortcut()) == {"ensemble is not biased"}
+    assert not names(method, without_labels(without_shortcut()))
+
+
+def test_a_preference_for_a_class_is_none_for_the_bias():
+    """The members are right on class 0, which is mostly aligned, and on half of class 1."""
+    target = torch.tensor([0] * 100 + [1] * 100)
+    bias = torch.tensor([0] * 95 + [1] * 5 + [0] * 40 + [1] * 60)
+    data = BiasedDataset(
+        inputs=torch.zeros(200, 2), targets=target, attributes={"color": bias}, bias="color",
+        alignments={"color": torch.eye(2) > 0},
+    )  # fmt: skip
+    right = (target == 0) | (torch.arange(200) % 2 == 0)
+    (only,) = certainty_symptoms(right.float().expand(3, -1), data, confidence=None)
+    assert only.name == "ensemble is not biased"
+    assert "right on 55.6% of the training samples that conflict with color and on 55.6%" in str(
+        only
+    )
+    followed = right & (bias == target)
+    assert not list(certainty_symptoms(followed.float().expand(3, -1), data, confidence=None))
+
+
+def without_shortcut() -> BiasedDataset:
+    """A quarter of the images show another class, and no image shows the bias."""
     data = with_invisible_bias(LARGE)
     wrong = torch.arange(len(data)) % 4 == 0
-    noisy = dataclasses.replace(
+    return dataclasses.replace(
         data, inputs=torch.where(wrong[:, None, None, None], data.inputs.roll(1, 0), data.inputs)
     )
-    found = names(PGD(biased_epochs=8), noisy)
-    assert found == {"biased network is not biased"}
 
 
 def looking_like(look: torch.Tensor) -> BiasedDataset:
@@ -111,8 +140,10 @@ def test_an_ensemble_that_learned_nothing_or_is_sure_of_nothing_or_of_everything
 
 def test_an_ensemble_that_is_right_and_not_certain_is_healthy():
     """After a short training it divides the data rightly; only its certainty is to come."""
-    found = names(IE(members=3, ensemble_length=24), LARGE)
-    assert not {name for name in found if name.startswith("ensemble")}
+    short = {"members": 3, "ensemble_length": 40}
+    assert names(IE(**short), shortcut_data(), epochs=8) == set()
+    found = names(IE(**short, confidence=0.99), shortcut_data(), epochs=8)
+    assert found == {"ensemble sure of nothing"}
 
 
 @pytest.mark.parametrize("method", [ClassBalanced(), PGD(biased_epochs=8)], ids=repr)

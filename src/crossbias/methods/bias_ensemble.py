@@ -11,9 +11,10 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.formatting import percent
 from crossbias.functional import refilled
 from crossbias.methods.erm import BiasedERM
-from crossbias.methods.symptoms import FEWEST_WRONG
+from crossbias.methods.symptoms import FEWEST_WRONG, LEAST_GAP
 from crossbias.runs.health import Symptom
-from crossbias.types import Batch, Output
+from crossbias.train.data_symptoms import conflicting_samples
+from crossbias.types import UNKNOWN, Batch, Output
 
 if TYPE_CHECKING:
     from crossbias.train.run import Run
@@ -187,8 +188,10 @@ def certainty_symptoms(
             f"shortcut, so what they get wrong says nothing{ignored}.",
             "Train the members longer with ensemble_length, or with a higher train.lr.",
         )
-    elif confidence is not None:
-        yield from _certain_symptoms(own, confidence)
+    else:
+        yield from _preference_symptoms(own, data)
+        if confidence is not None:
+            yield from _certain_symptoms(own, confidence)
     if wrong < FEWEST_WRONG:
         yield Symptom(
             "ensemble sure of everything",
@@ -196,6 +199,42 @@ def certainty_symptoms(
             f"samples rightly, so hardly any contradict what it has learned.",
             "Train the members for a shorter time with ensemble_length, or lower the rate.",
         )
+
+
+def _preference_symptoms(own: Tensor, data: BiasedDataset) -> Iterator[Symptom]:
+    """Whether the members follow the bias; its labels are read for this alone.
+
+    Aligned and conflicting samples are compared within classes: an ensemble that prefers a class
+    whose samples are mostly aligned does not follow the bias for that.
+    """
+    right = ((own > 0).sum(0) > len(own) / 2).cpu()
+    conflicting = conflicting_samples(data, data.alignment())
+    aligned = (data.biases != UNKNOWN) & ~conflicting
+    numbers = data.targets[conflicting].bincount(minlength=data.num_classes)
+    numbers = numbers * (data.targets[aligned].bincount(minlength=data.num_classes) > 0)
+    if not numbers.any():
+        return
+    weights = numbers / numbers.sum()  # the conflicting samples of each class
+    on_aligned, on_conflicting = (
+        float((weights * _shares(right[kind], data.targets[kind], data.num_classes)).sum())
+        for kind in (aligned, conflicting)
+    )
+    if on_aligned - on_conflicting < LEAST_GAP:
+        yield Symptom(
+            "ensemble is not biased",
+            f"Most members of the ensemble are right on {percent(on_conflicting)} of the training "
+            f"samples that conflict with {data.bias} and on {percent(on_aligned)} of the others of "
+            f"the same classes: they do not follow {data.bias}, so the samples that they get wrong "
+            f"are hard for another reason, and training by them may cost accuracy.",
+            f"Look at plain training: if it does not follow {data.bias} either, there is nothing "
+            f"to repair. Otherwise train the members longer with ensemble_length.",
+        )
+
+
+def _shares(chosen: Tensor, target: Tensor, classes: int) -> Tensor:
+    """The share of each class that is chosen, (classes,); 0 for one without samples."""
+    sizes = target.bincount(minlength=classes)
+    return target[chosen].bincount(minlength=classes) / sizes.clamp(min=1)
 
 
 def _certain_symptoms(own: Tensor, confidence: float) -> Iterator[Symptom]:
@@ -222,10 +261,8 @@ def _accuracy(certainty: Tensor, data: BiasedDataset) -> float:
 
 
 def _by_class(chosen: Tensor, data: BiasedDataset) -> Tensor:
-    """The share of each class that is chosen, (classes,); 0 for one without samples."""
-    sizes = data.targets.bincount(minlength=data.num_classes)
-    found = data.targets[chosen.cpu()].bincount(minlength=data.num_classes)
-    return found / sizes.clamp(min=1)
+    """The share of each class that is chosen, (classes,)."""
+    return _shares(chosen.cpu(), data.targets, data.num_classes)
 
 
 def in_words(division: Division, data: BiasedDataset) -> str:

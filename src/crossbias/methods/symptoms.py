@@ -27,7 +27,7 @@ _LEARNED = 0.1
 _BY_HEART = 0.9
 
 # A gap between aligned and conflicting samples below this is no preference for the shortcut.
-_LEAST_GAP = 0.1
+LEAST_GAP = 0.1
 
 # Draws that move this part of all samples from some classes to others change what a network answers
 # where it is unsure: 64 and 36% of two classes drawn evenly move 14%, which cost 4 points overall.
@@ -97,7 +97,7 @@ def _preference_symptoms(
     if conflicting > _BY_HEART:
         what = f"{percent(conflicting)} of the training samples that conflict with {bias}"
         yield _memorized(what, length)
-    elif aligned - conflicting < _LEAST_GAP:
+    elif aligned - conflicting < LEAST_GAP:
         yield Symptom(
             "biased network is not biased",
             f"The biased network is right on {percent(conflicting)} of the training samples that "

@@ -15,6 +15,8 @@ from crossbias.runs.gains import (
     tests_against,
     variances_over_seeds,
 )
+from crossbias.runs.overall_losses import NAMES as LOSSES
+from crossbias.runs.overall_losses import overall_losses
 from crossbias.runs.read import FinishedRun, read_run
 from crossbias.runs.rows import OF_POSITIVE, Row, checked_metrics, rows_of
 from crossbias.runs.sweeps import runs_by_data, unfinished_notes
@@ -80,7 +82,7 @@ class Comparison:
     @property
     def correction(self) -> str:
         """What was done to the intervals of gains, after a comma; empty for one comparison."""
-        return f", corrected for {len(self.gains)} comparisons" if len(self.gains) > 1 else ""
+        return _correction(len(self.gains))
 
     @property
     def health(self) -> list[str]:
@@ -147,6 +149,13 @@ def compare(
     place = cells.place_of(judged.target, judged.attribute(judged_by))
     strata = {name: stratified(name, cells, place) for name in names if name in WEIGHTS}
     confidence = simultaneous(0.95, len(others))
+    lost = overall_losses(
+        baseline,
+        others,
+        {name: stratified(name, cells, place) for name in LOSSES},
+        confidence,
+        _correction(len(others)),
+    )
     found = [name for name in names if name in OF_POSITIVE]
     over_methods = variances_over_seeds(rows, [*strata, *found])
     gains = {
@@ -167,7 +176,12 @@ def compare(
         gains=gains,
         tests=corrected(tests),
         attribute=judged_by,
-        notes=(*_notes(rows), *_advice(baseline, gains), *unfinished_notes(_several(runs))),
+        notes=(
+            *_notes(rows),
+            *lost,
+            *_advice(baseline, gains),
+            *unfinished_notes(_several(runs)),
+        ),
     )
 
 
@@ -232,6 +246,10 @@ def differences(runs: Sequence[FinishedRun]) -> list[str]:
         "the version of numpy": lambda run: run.config["environment"].get("numpy"),
     }
     return [name for name, fact in facts.items() if any(fact(run) != fact(runs[0]) for run in runs)]
+
+
+def _correction(comparisons: int) -> str:
+    return f", corrected for {comparisons} comparisons" if comparisons > 1 else ""
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
