@@ -16,7 +16,8 @@ test: .venv/installed
 test-slow: .venv/installed
 	$(TESTS) -m slow
 
-# Sweeps on a real Ray cluster and a real Slurm; the Slurm needs root, slurm-wlm and munge.
+# Sweeps on a real Ray cluster and a real Slurm, which needs root, slurm-wlm and munge; trainings over
+# two hosts, which need root and iproute2.
 test-cluster: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m cluster -rs tests/sweep tests/distributed
 

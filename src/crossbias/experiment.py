@@ -12,6 +12,7 @@ from crossbias.data.dataset import check_finite
 from crossbias.data.own.table_source import TableSource
 from crossbias.defaults import Chosen
 from crossbias.errors import CrossbiasError
+from crossbias.launch import launched
 from crossbias.networks import Network, Recipe
 from crossbias.parameters import closest, convert, parameters_of
 from crossbias.progress import Progress
@@ -29,6 +30,8 @@ _TABLES = ("method", "data", "network", "train")
 _FOR_ALL = ("name", "seed", "root", "bias", "label_noise", "stylized", "version")
 # What a run records of its data, beside its options
 _FACTS = ("hashes", "shape", "classes", "values", "aligned", "pixels")
+
+_Splits = tuple[list[BiasedDataset], BiasedDataset | None, BiasedDataset]
 
 
 @dataclass(frozen=True)
@@ -174,14 +177,8 @@ class Experiment:
             )
         self._check_trusted("method", "data", "network")
         method = create_method(**(self.method or {"name": "erm"}))
-        source, chosen = self.source, self._chosen
-        # Test data is read first: a damaged file is found now and not after the training.
-        tests = [self.split(name, progress) for name in source.test_splits]
-        for test in tests:
-            check_finite(test)
-        has_validation = "validation" in source.available_splits
-        validation = self.split("validation", progress) if has_validation else None
-        train = self.split("train", progress)
+        tests, validation, train = self._read_everywhere(progress)
+        chosen = self._chosen
         remarks = [f"test      {sizes_of(*tests)} samples"] if tests else []
         if chosen is not None:
             remarks += chosen.remarks(chosen.training(train, self.train))
@@ -192,6 +189,30 @@ class Experiment:
             config=self.training(train), folder=out, resume=resume, progress=progress,
             remarks=remarks, log=self.log, tests=tests,
         )  # fmt: skip
+
+    def _read_everywhere(self, progress: Progress | None) -> _Splits:
+        """Read the splits; if a launcher started processes, on all of them or on none.
+
+        Without this, a process on a machine without the data would end alone, and the others would
+        wait for it until they time out.
+        """
+        if launched() is None:
+            return self._read(progress)
+        from crossbias.train.devices import Devices  # brings Fabric
+
+        devices = Devices(TrainConfig.from_dict(self.train))
+        return devices.all_or_none(lambda: self._read(progress), "read the data")
+
+    def _read(self, progress: Progress | None) -> _Splits:
+        """Test splits, validation and training data."""
+        source, _ = self.source, self._chosen  # which gives the source the size of images
+        # Test data is read first: a damaged file is found now and not after the training.
+        tests = [self.split(name, progress) for name in source.test_splits]
+        for test in tests:
+            check_finite(test)
+        has_validation = "validation" in source.available_splits
+        validation = self.split("validation", progress) if has_validation else None
+        return tests, validation, self.split("train", progress)
 
     def _check_trusted(self, *tables: str) -> None:
         if self.origin is not None:

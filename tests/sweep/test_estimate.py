@@ -1,9 +1,6 @@
 """How long a sweep will take: as many steps as its runs would do."""
 
-from pathlib import Path
-
 import pytest
-from PIL import Image
 
 from crossbias.sweep import Plan
 from crossbias.sweep import estimate as estimating
@@ -34,16 +31,8 @@ def second_for_each_sample(monkeypatch) -> list[str]:
     return timed
 
 
-def own_images(folder: Path) -> Path:
-    for number in range(30):
-        path = folder / ("dark", "light")[number % 2] / f"{number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (20, 20), (60 + 130 * (number % 2) + number,) * 3).save(path)
-    return folder
-
-
 def test_own_images_are_estimated_with_the_settings_that_are_chosen_for_them(
-    plan_file, tmp_path, monkeypatch, second_for_each_sample
+    plan_file, tmp_path, monkeypatch, second_for_each_sample, own_images
 ):
     monkeypatch.setenv("CROSSBIAS_CACHE", str(tmp_path / "cache"))
     text = OWN.format(path=own_images(tmp_path / "images"))

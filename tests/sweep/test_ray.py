@@ -2,13 +2,15 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,16 +30,26 @@ batch_size = 4
 pytestmark = pytest.mark.cluster
 
 
+QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+
+
 @pytest.fixture
-def cluster(tmp_path_factory, monkeypatch) -> Iterator[str]:
-    """The address of a cluster whose two nodes have a processor each."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+def ray_variables(tmp_path_factory, monkeypatch) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path_factory.mktemp("r")))
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@contextmanager
+def started(before_second: Sequence[str] = ()) -> Iterator[str]:
+    """The address of a cluster whose two nodes have a processor each.
+
+    The command that starts the second node may be handed to another one.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
     ray = [str(Path(sys.executable).with_name("ray")), "start", "--num-cpus=1", "--block"]
     head = ["--head", "--node-ip-address=127.0.0.1", "--include-dashboard=false"]
     head += [f"--port={address.rpartition(':')[2]}"]
@@ -47,15 +59,20 @@ def cluster(tmp_path_factory, monkeypatch) -> Iterator[str]:
             if probe.connect_ex(("127.0.0.1", int(address.rpartition(":")[2]))) == 0:
                 break
         time.sleep(0.1)
-    nodes.append(subprocess.Popen([*ray, f"--address={address}"], **QUIET))
-    yield address
-    for node in nodes:
-        node.terminate()
-    for node in nodes:
-        node.wait(60)
+    nodes.append(subprocess.Popen([*before_second, *ray, f"--address={address}"], **QUIET))
+    try:
+        yield address
+    finally:
+        for node in nodes:
+            node.terminate()
+        for node in nodes:
+            node.wait(60)
 
 
-QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+@pytest.fixture
+def cluster(ray_variables) -> Iterator[str]:
+    with started() as address:
+        yield address
 
 
 def kill_a_worker(folder: Path) -> None:
@@ -79,6 +96,47 @@ def test_a_worker_that_is_killed_resumes_elsewhere_to_the_same_bits(cluster, pla
     for folder, run in zip(folders, run_sweep(plan, tmp_path / "local", jobs=2), strict=True):
         other = RunFolder(tmp_path / "local" / "runs" / run.name)
         assert folder.model.read_bytes() == other.model.read_bytes()
+
+
+FOLDER = """
+seeds = [0, 1, 2, 3]
+[data]
+name = "folder:{}"
+[network]
+name = "small-convnet"
+[train]
+epochs = 5
+"""
+
+
+def test_a_node_without_the_data_fails_its_runs_alone(
+    ray_variables, plan_file, tmp_path, own_images, monkeypatch
+):
+    if os.geteuid() or not shutil.which("unshare"):
+        pytest.skip("no folder can be hidden from a node: root and util-linux are needed")
+    monkeypatch.setenv("CROSSBIAS_CACHE", str(tmp_path / "cache"))
+    images = own_images(tmp_path / "images")
+    plan = Plan.read(plan_file(FOLDER.format(images)))
+    hidden = f'mount -t tmpfs none "{images}"; exec "$0" "$@"'
+    with started(["unshare", "--mount", "sh", "-c", hidden]) as address:
+        wait_for_nodes(2)
+        runs = run_sweep(plan, tmp_path / "s", on="ray", address=address, jobs=2)
+    failed = [run for run in runs if run.state == "failed"]
+    assert 1 <= len(failed) < 4
+    assert [run.state for run in runs].count("finished") == 4 - len(failed)
+    for run in failed:
+        assert str(images) in run.line
+        assert run.line.endswith(f" (on {socket.gethostname()})")
+    runs = run_sweep(plan, tmp_path / "s", retry=True)  # on a machine that has it
+    assert [run.state for run in runs] == ["finished"] * 4
+
+
+def wait_for_nodes(count: int) -> None:
+    """Wait until so many nodes have started, each with a log of its own."""
+    logs = Path(os.environ["RAY_TMPDIR"])
+    while len(list(logs.glob("ray/session_*/logs/raylet*.out"))) < count:
+        time.sleep(0.1)
+    time.sleep(2)  # until it is known to the first one
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "127.0.0.1:x"])

@@ -1,6 +1,7 @@
 import json
 import os
 import signal
+import socket
 import time
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from crossbias.sweep.local import (
     free_device_memory,
     free_memory,
 )
+from crossbias.sweep.worker import train_job
 
 TWO = """
 seeds = [0, 1]
@@ -68,11 +70,48 @@ def test_a_failed_run_is_listed_with_its_last_line_and_tried_again_on_request(
     finished, failed = run_sweep(plan, tmp_path / "s")
     assert (finished.state, failed.state) == ("finished", "failed")
     assert "resnet18" in failed.line
-    assert failed.line in (tmp_path / "s" / "logs" / f"{failed.name}.txt").read_text()
+    printed = (tmp_path / "s" / "logs" / f"{failed.name}.txt").read_text()
+    assert failed.line.removesuffix(f" (on {socket.gethostname()})") in printed
     run_sweep(plan, tmp_path / "s")
     assert here[1].submitted == []
     run_sweep(plan, tmp_path / "s", retry=True)
     assert here[2].submitted == [failed.name]
+
+
+TWO_FOLDERS = """
+[[data]]
+name = "folder:{0}/away"
+[[data]]
+name = "folder:{0}/here"
+[network]
+name = "small-convnet"
+[train]
+epochs = 1
+"""
+
+
+def test_a_machine_without_the_data_is_named_with_the_path_and_the_others_go_on(
+    plan_file, tmp_path, here, monkeypatch, own_images
+):
+    monkeypatch.setenv("CROSSBIAS_CACHE", str(tmp_path / "cache"))
+    own_images(tmp_path / "here")
+    plan = Plan.read(plan_file(TWO_FOLDERS.format(tmp_path)))
+    failed, finished = run_sweep(plan, tmp_path / "s")
+    assert (failed.state, finished.state) == ("failed", "finished")
+    assert str(tmp_path / "away") in failed.line
+    assert failed.line.endswith(f"(on {socket.gethostname()})")
+    own_images(tmp_path / "away")
+    run_sweep(plan, tmp_path / "s", retry=True)
+    assert here[1].submitted == [failed.name]
+    assert states(tmp_path / "s") == ["finished", "finished"]
+
+
+def test_a_machine_that_does_not_see_the_sweep_trains_nothing(plan_file, tmp_path):
+    (job,) = Plan.read(plan_file("")).jobs()
+    outcome = train_job(job, tmp_path / "not-mounted")
+    assert outcome.state == "failed"
+    assert f"does not see the sweep's folder {tmp_path / 'not-mounted'}" in outcome.line
+    assert not (tmp_path / "not-mounted").exists()
 
 
 def test_a_stopped_run_is_resumed_to_the_same_bits(plan_file, tmp_path, here, monkeypatch):
@@ -173,6 +212,7 @@ def test_processes_train_in_parallel_and_a_killed_one_fails_alone(plan_file, tmp
     plan = Plan.read(plan_file(TWO + "batch_size = 4\n[grid]\ntrain.validation_interval = [1]\n"))
     jobs = plan.jobs()
     long = Plan.read(plan_file("[train]\nepochs = 100000\nbatch_size = 1")).jobs()
+    SweepFolder(tmp_path).write_listing({}, {})
     executor = LocalExecutor(tmp_path, jobs=3, threads=1)
     executor.submit([jobs[0], jobs[1], *long])
     outcomes = {}
@@ -218,9 +258,12 @@ time.sleep(300)
 def test_runs_save_and_end_if_their_driver_is_killed(plan_file, tmp_path, program):
     plan = plan_file("[train]\nepochs = 100000\nbatch_size = 1")
     (job,) = Plan.read(plan).jobs()
+    (tmp_path / "s").mkdir()
+    SweepFolder(tmp_path / "s").write_listing({}, {})
     driver = program(DRIVER, ["-c", str(plan), str(tmp_path / "s")])
-    run = tmp_path / "s" / "runs" / job.name
+    run, limit = tmp_path / "s" / "runs" / job.name, time.monotonic() + 60
     while not (run / "checkpoint.pt").exists():
+        assert time.monotonic() < limit
         time.sleep(0.05)
     driver.send_signal(signal.SIGKILL)
     driver.communicate()

@@ -1,5 +1,6 @@
 """train_job: one run of a sweep, in whatever process a backend gives it."""
 
+import socket
 import sys
 import traceback
 from collections.abc import Iterator
@@ -19,9 +20,12 @@ def train_job(job: Job, folder: Path) -> Outcome:
     """Train a run of a sweep to its end, or resume it; a finished run is left alone.
 
     What the run prints goes to ``logs`` of the sweep's folder. Whatever happens to the run, this
-    returns: the other runs of the sweep go on.
+    returns: the other runs of the sweep go on. The line of a failed run names the machine, which
+    may be the only one that lacks something.
     """
     sweep = SweepFolder(folder)
+    if not sweep.exists:  # else the run would be made on this machine, where nobody looks for it
+        return _failed(job, f"this machine does not see the sweep's folder {folder}")
     run = sweep.runs / job.name
     if (run / "done").exists():
         return Outcome(job.name, "finished")
@@ -51,7 +55,7 @@ def _trained(job: Job, run: Path) -> Outcome:
 
 def _failed(job: Job, line: str) -> Outcome:
     last = (line.strip().splitlines() or ["no message"])[-1]
-    return Outcome(job.name, "failed", visible(last)[:_LONGEST])
+    return Outcome(job.name, "failed", f"{visible(last)[:_LONGEST]} (on {socket.gethostname()})")
 
 
 def _memory() -> tuple[int, int]:

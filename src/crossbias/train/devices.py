@@ -1,8 +1,9 @@
 """Devices and processes. The only file that imports Fabric."""
 
 import logging
+import socket
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, TypeVar, cast
 
@@ -22,6 +23,7 @@ from crossbias.train.config import TrainConfig
 from crossbias.types import Output
 
 _Module = TypeVar("_Module", bound=nn.Module)
+_Result = TypeVar("_Result")
 
 
 class Devices:
@@ -121,6 +123,33 @@ class Devices:
         if self.world == 1:
             return flag
         return bool(self.sum(torch.tensor(int(flag), device=self.device)))
+
+    def all_or_none(self, work: Callable[[], _Result], what: str) -> _Result:
+        """Do something on every process; if it fails on one, all fail and name that one's host.
+
+        Args:
+            work: What to do. It must not wait for other processes of the run.
+            what: The same in words, for the error.
+        """
+        if self.world == 1:
+            return work()
+        result, failure = None, None
+        try:
+            result = work()
+        except CrossbiasError as error:
+            failure = error
+        own = None if failure is None else (socket.gethostname(), str(failure))
+        found: list[tuple[str, str] | None] = [None] * self.world
+        torch.distributed.all_gather_object(found, own)
+        failed = [each for each in found if each is not None]
+        if failure is not None and {each and each[1] for each in found} == {str(failure)}:
+            raise failure  # which does not depend on the machine
+        if failed:
+            host, line = failed[0]
+            raise CrossbiasError(
+                f"{len(failed)} of {self.world} processes cannot {what}; on {host}: {line}"
+            )
+        return cast(_Result, result)
 
     def share(self, network: nn.Module) -> None:
         """Give every process the main one's network: running statistics differ by process."""
