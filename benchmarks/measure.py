@@ -50,7 +50,7 @@ def keep(name: str, found: dict[str, Any], device: str, *, part: str = "") -> No
     """
     record = {
         "benchmark": name,
-        "command": " ".join(["python", "-m", f"benchmarks.{name}", *sys.argv[1:]]),
+        "command": " ".join(["python", "-m", f"benchmarks.{name}", *map(_shown, sys.argv[1:])]),
         "commit": source_commit(),
         "environment": environment(torch.device(device)),
         "found": found,
@@ -60,6 +60,12 @@ def keep(name: str, found: dict[str, Any], device: str, *, part: str = "") -> No
     path = RESULTS / f"{name}{of_part}-{torch.device(device).type}.json"
     path.write_text(json.dumps(record, indent=2) + "\n")
     print(f"{name}: {json.dumps(found)}")
+
+
+def _shown(argument: str) -> str:
+    """An argument of the command; where the data lie on one machine tells others nothing."""
+    outside = Path(argument).is_absolute() or argument.startswith("..")
+    return "DATA" if outside else argument
 
 
 def device_named() -> str:

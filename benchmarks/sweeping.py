@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import keep, seconds
+from crossbias.runs.sweeps import SweepFolder
 from crossbias.sweep import Plan, run_sweep
 from crossbias.sweep.local import LocalExecutor
 from crossbias.sweep.worker import train_job
@@ -59,13 +60,21 @@ def _plan(folder: Path, seeds: Iterable[int]) -> Plan:
 
 
 def _train(plan: Plan, folder: Path) -> None:
+    _list(folder)
     for job in plan.jobs():
-        train_job(job, folder)
+        assert train_job(job, folder).state == "finished"
+
+
+def _list(folder: Path) -> None:
+    """Make the folder a sweep's, as runs want it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    SweepFolder(folder).write_listing({}, {})
 
 
 def _warm(plan: Plan, folder: Path) -> None:
     """Start the process that the others are forked from, which imports torch."""
     _train(plan, folder / "here")
+    _list(folder)
     executor = LocalExecutor(folder, jobs=1, threads=1)
     executor.submit(plan.jobs())
     executor.ended(120)
