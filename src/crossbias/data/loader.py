@@ -1,42 +1,24 @@
-"""Batches on the device: from data that lives there, or fed by worker processes."""
+"""Batches on the device: from data that lives there, or read ahead by workers."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
-from typing import cast
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from crossbias.data.augment.augment import Augmentation
 from crossbias.data.augment.geometry import center_crop
 from crossbias.data.dataset import BiasedDataset
-from crossbias.errors import CrossbiasError
+from crossbias.data.read_ahead import read_ahead
 from crossbias.seeds import generator_for
 from crossbias.types import Batch
-
-
-class _Rows:
-    """Gives the rows at a tensor of positions, or what is wrong with them, to a worker process.
-
-    An error that is raised there would arrive with the text of its traceback.
-    """
-
-    def __init__(self, inputs: Tensor) -> None:
-        self.inputs = inputs
-
-    def __getitem__(self, positions: Tensor) -> Tensor | CrossbiasError:
-        try:
-            return self.inputs[positions]
-        except CrossbiasError as error:
-            return CrossbiasError(str(error))
 
 
 class Loader:
     """Turns positions in a data set into batches; both ways of feeding give the same ones.
 
-    Inputs up to ``resident_bytes`` are moved to the device once; so many worker processes read
-    larger ones. ``share`` is this process's number and how many share every batch.
+    Inputs up to ``resident_bytes`` are moved to the device once; so many workers read larger ones
+    ahead. ``share`` is this process's number and how many share every batch.
     """
 
     def __init__(
@@ -121,18 +103,9 @@ class Loader:
             yield positions, self.inputs[positions]
 
     def _fed(self, mine: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        feeder: Iterable[Tensor | CrossbiasError] = DataLoader(
-            cast("Dataset[Tensor | CrossbiasError]", _Rows(self.inputs)),
-            batch_size=None,
-            sampler=mine,  # each item is the positions of a whole batch
-            num_workers=self.workers,
-            pin_memory=self.device.type == "cuda",
-            generator=torch.Generator(),  # else the global one is drawn from
-        )
-        for positions, raw in zip(mine, feeder, strict=True):
-            if isinstance(raw, CrossbiasError):
-                raise raw
-            to_device = partial(Tensor.to, device=self.device, non_blocking=True)
+        read = read_ahead(self.inputs, mine, workers=self.workers, device=self.device)
+        to_device = partial(Tensor.to, device=self.device, non_blocking=True)
+        for positions, raw in zip(mine, read, strict=True):
             yield to_device(positions), to_device(raw)
 
     def _floats(self, raw: Tensor) -> Tensor:

@@ -61,7 +61,8 @@ class TrainConfig:
             on validation data by accuracy, by mean cross-entropy (the lowest) or by worst-group
             accuracy (which needs bias labels).
         resident_bytes: Training data up to this size is kept on the device.
-        workers: Processes that feed larger data.
+        workers: Threads that read larger data, or processes where images are decoded whenever
+            they are read.
     """
 
     epochs: Count = 10

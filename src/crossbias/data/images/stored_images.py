@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Protocol, cast
 
 import torch
@@ -82,6 +83,7 @@ class StoredImages(Tensor):
         self.image_shape = shape
         self._ends = torch.tensor([len(shard) for shard in shards]).cumsum(0)
         self._open: OrderedDict[int, Callable[[Tensor], Tensor]] = OrderedDict()
+        self._opening = Lock()  # threads read, too
 
     @property
     def decoded_when_read(self) -> bool:
@@ -109,12 +111,13 @@ class StoredImages(Tensor):
         return found
 
     def _reader(self, shard: int) -> Callable[[Tensor], Tensor]:
-        if shard not in self._open:
-            self._open[shard] = self.shards[shard].opened()
-            if len(self._open) > MOST_OPEN:
-                self._open.popitem(last=False)
-        self._open.move_to_end(shard)
-        return self._open[shard]
+        with self._opening:
+            if shard not in self._open:
+                self._open[shard] = self.shards[shard].opened()
+                if len(self._open) > MOST_OPEN:
+                    self._open.popitem(last=False)
+            self._open.move_to_end(shard)
+            return self._open[shard]
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[row] for row in range(len(self)))
