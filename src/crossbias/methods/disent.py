@@ -81,6 +81,7 @@ class SwapTraining(FailureTraining):
     """
 
     paper: ClassVar[str] = "DisEnt (NeurIPS 2021)"
+    capturable: ClassVar[bool] = False  # a step draws partners, and swaps from a number on
 
     options: DisEnt
 

@@ -92,6 +92,7 @@ class FailureTraining(Method):
     """
 
     paper: ClassVar[str] = "LfF (NeurIPS 2020)"
+    capturable: ClassVar[bool] = True
 
     options: LfF
     division: Division | None
