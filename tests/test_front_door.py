@@ -9,6 +9,8 @@ from PIL import Image
 
 import crossbias
 from crossbias import load
+from crossbias.errors import CrossbiasError
+from crossbias.methods import ERM
 from crossbias.runs import read_run
 from crossbias.runs.folder import resume_command
 from crossbias.train.environment import command_line
@@ -37,6 +39,25 @@ def test_run_folders_may_be_text(trained, tmp_path):
     assert read_run(folders[0]).path == trained[0].folder
     assert len(crossbias.compare(folders).runs) == 2
     assert crossbias.report(folders, str(tmp_path / "page.html")).path == tmp_path / "page.html"
+
+
+def test_a_run_that_was_not_judged_says_how_to_judge_it(tmp_path):
+    data = load("glyphs", "train", size=60)
+    config = crossbias.TrainConfig(steps=1, device="cpu")
+    options = {"network": "small-convnet", "config": config, "folder": tmp_path / "run"}
+    result = crossbias.fit(crossbias.create("erm"), data, **options)
+    with pytest.raises(CrossbiasError, match=r"if it was not judged yet, call evaluate\(test\)"):
+        crossbias.compare(tmp_path / "run")
+    result.evaluate(load("glyphs", "test", test_size=40))
+    assert len(crossbias.compare(tmp_path / "run").runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "config"), [("erm", None), (ERM, None), (ERM(), {"epochs": 1})], ids=str
+)
+def test_a_method_or_config_of_another_kind_is_one_line(method, config):
+    with pytest.raises(CrossbiasError, match=r"a method such as PGD\(\) and a config such as"):
+        crossbias.fit(method, load("glyphs", "train", size=60), config=config)
 
 
 def test_files_of_an_audit_may_be_text(tmp_path):

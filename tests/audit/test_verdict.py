@@ -12,7 +12,7 @@ from crossbias.audit.counterfactual import Flips
 from crossbias.audit.model import ConfidentErrors, FeatureFinding, ModelFinding
 from crossbias.audit.probed_cues import CueByAttribute, CueFinding
 from crossbias.audit.slices import Slices
-from crossbias.audit.verdict import untested_findings, verdict_of
+from crossbias.audit.verdict import untested_columns, untested_findings, verdict_of
 from crossbias.verify import Estimate, wilson
 
 
@@ -168,6 +168,13 @@ def test_what_a_model_shows_is_told_with_what_to_compare_it_with():
     quiet = verdict_of([], [], model(), []).sentence
     assert quiet.endswith("No sign was found that the model follows an attribute or a cue that "
                           "was tested.")  # fmt: skip
+
+
+def test_columns_that_are_no_attributes_are_told_with_how_to_test_them():
+    assert list(untested_columns([])) == []
+    (line,) = untested_columns(["age", "patient"])
+    assert line.startswith("Columns 'age', 'patient' of the table of labels: an attribute has 2 to")
+    assert line.endswith("bin numbers: --set attributes=sex,age:30,40.")
 
 
 def test_what_would_have_gone_unnoticed_is_told():

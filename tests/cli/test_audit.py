@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from crossbias.audit import suspects
 
@@ -33,6 +34,27 @@ def test_data_is_audited_in_one_command(crossbias):
     (line,) = [line for line in out.splitlines() if line.startswith(f"- {first['target']}: ")]
     assert f" sample {first['index']}, " in line
     assert "Suspects, samples that a briefly trained network takes for another class:" in out
+
+
+def test_all_columns_are_tested_or_named(crossbias):
+    """An age has too many values to be an attribute unless it is binned."""
+    Path("cells").mkdir()
+    lines = ["file,ill,age,sex"]
+    for number in range(40):
+        lines.append(f"{number}.png,{number % 2},{20 + number},{'fm'[number // 2 % 2]}")
+        Image.new("L", (8, 8), 5 * number).save(f"cells/{number}.png")
+    Path("cells/labels.csv").write_text("\n".join(lines))
+    own = ["--data", "folder:cells", "--labels", "labels.csv", "--target", "ill", *FAST]
+    own += ["--set", "size=8", "--device", "cpu"]
+    code, out, err = crossbias("audit", *own, "--out", "a")
+    assert code == 0, err
+    assert "- Columns 'age' of the table of labels: " in out
+    assert "Columns 'age' of the table" in Path("a/audit.html").read_text().replace("&#39;", "'")
+    code, out, err = crossbias("audit", *own, "--set", "attributes=sex,age:40", "--out", "b")
+    assert code == 0, err
+    assert "of the table of labels: " not in out
+    kept = json.loads(Path("b/audit.json").read_text())
+    assert [found["name"] for found in kept["attributes"]] == ["sex", "age:40"]
 
 
 def test_a_run_is_audited_with_its_data(crossbias):

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 import sys
 import time
 from importlib.metadata import PackageNotFoundError
@@ -170,6 +171,12 @@ def test_version(crossbias, monkeypatch, found, printed):
     monkeypatch.setattr("crossbias.cli.commands.package_version", asked_again)
     assert crossbias("--version") == (0, f"crossbias {printed}\n", "")
     assert "--version" in crossbias("--help")[1]
+
+
+def test_a_module_is_called_by_the_name_of_the_command():
+    command = [sys.executable, "-m", "crossbias", "train", "--help"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert out.lstrip().startswith("Usage: crossbias train ")
 
 
 MISTAKES = {

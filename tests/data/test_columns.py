@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossbias.data.own.columns import chosen_columns
+from crossbias.data.own.columns import chosen_columns, crowded_note
 from crossbias.data.own.labels import TableLabels, split_by_fraction, splits_of
 from crossbias.data.own.spelling import alone_note, spelling_note
-from crossbias.data.own.table import LabelTable
+from crossbias.data.own.table import EncodedColumn, LabelTable
 from crossbias.data.own.table_files import read_table
 from crossbias.errors import CrossbiasError
 
@@ -59,6 +59,30 @@ def test_numbers_are_binned_when_asked_and_the_limit_begins_the_upper_bin():
     assert found.bias == "age:30,40"
     assert found.attributes["age:30,40"].values == ("<30", "30-40", ">=40")
     assert found.attributes["age:30,40"].numbers.tolist() == [0, 1, 1, 2, -1]
+
+
+def encoded(values: int, rows: int, word: str = "") -> EncodedColumn:
+    return table(column=[f"{word}{row % values}" for row in range(rows)]).encoded("column")
+
+
+@pytest.mark.parametrize(
+    ("column", "is_bias", "told"),
+    [
+        (encoded(21, 2000), True, "age has 21 values in 2,000 rows; bin the numbers, as in age:30"),
+        (
+            encoded(21, 104),
+            False,
+            "age has 21 values in 104 rows; bin the numbers, as in age:30",
+        ),
+        (encoded(21, 104, "p"), True, "age has 21 values in 104 rows; name a column of fewer"),
+        (encoded(21, 105, "p"), True, None),  # five rows for each
+        (encoded(21, 105), False, None),  # classes may be numbered
+        (encoded(20, 20), True, None),
+    ],
+)
+def test_a_target_or_bias_of_very_many_values_is_pointed_out(column, is_bias, told):
+    found = crowded_note("age", column, is_bias=is_bias)
+    assert found is None if told is None else (found or "").startswith(told)
 
 
 def test_a_target_and_attributes_are_binned_too():

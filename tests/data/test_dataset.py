@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
@@ -94,6 +95,12 @@ def test_without_a_bias_there_are_no_groups(data):
         ({"attributes": {"color": torch.full((48,), -2)}}, "color must lie in -1"),
         ({"attributes": {}}, "no attribute 'color'"),
         ({"inputs": torch.zeros(48, 3, 4, 4)}, r"uint8 clips or \(n, D\) floating-point"),
+        ({"inputs": np.zeros((48, 3, 4, 4), np.uint8)}, r"inputs must .* ndarray; torch.as_tensor"),
+        ({"targets": [0] * 48}, r"targets must be a torch tensor, got list"),
+        (
+            {"inputs": torch.zeros(48, 5, 5, 3, dtype=torch.uint8)},
+            r"look like \(n, H, W, C\); .* inputs.permute\(0, 3, 1, 2\)",
+        ),
         ({"bias": "colour"}, r"did you mean 'color'"),
     ],
 )

@@ -137,7 +137,7 @@ def test_the_table_may_lie_in_the_working_folder(xrays, tmp_path, monkeypatch):
         ({}, {"target": None}, r"needs the column to predict: --target .* file, disease, hospital"),
         ({}, {"target": "desease"}, r"no column 'desease' \(did you mean 'disease'"),
         ({}, {"bias": "hospitl"}, r"no column 'hospitl' \(did you mean 'hospital'"),
-        ({}, {"file": "image"}, "no column 'image'"),
+        ({}, {"file": "image"}, r"no column 'image' of .* --set data.file=COLUMN .* file, disease"),
         ({}, {"labels": "none.csv"}, "there is no table of labels none.csv, nor .*none.csv"),
         ({"file": "images/none.png"}, {}, "labels.csv line 5: images/none.png is missing"),
         ({"file": "../x-rays/images/3.png"}, {}, "line 5: ../x-rays/images/3.png leaves the"),
@@ -202,6 +202,20 @@ def test_notes_about_the_table_are_given_once_and_by_the_check(xrays):
     assert "sex: 'F' (1 row) and 'f' (25 rows) are kept apart" in told[1]
     warnings = check_source(source(xrays)).warnings
     assert [text for text in warnings if text in told] == told
+
+
+def test_a_bias_of_many_numbers_and_columns_that_are_left_out_are_named(xrays):
+    table = [row | {"age": str(20 + at), "scanner": "old"} for at, row in enumerate(rows())]
+    write(xrays, table)
+    assert source(xrays).other_columns == ("age", "scanner")
+    assert source(xrays, attributes=("sex",)).other_columns == ()
+    assert source(xrays, group_by="age").other_columns == ("scanner",)
+    found = source(xrays, bias="age")
+    assert found.other_columns == ("scanner",)
+    (note,) = found.notes
+    assert note.endswith(
+        "labels.csv: age has 40 values in 40 rows; bin the numbers, as in age:30,40"
+    )
 
 
 def test_a_patient_is_in_one_split_and_is_no_attribute(xrays):
@@ -290,7 +304,7 @@ def test_files_outside_the_folders_of_classes_are_refused(tmp_path):
 
 def test_one_class_only_is_refused(tmp_path):
     save(tmp_path / "pets" / "cat" / "a.png", noise(9, 9))
-    with pytest.raises(CrossbiasError, match="class has 1 value, 'cat', and needs two or more"):
+    with pytest.raises(CrossbiasError, match=r"one folder, 'cat', .* pass the table .* each class"):
         load(f"folder:{tmp_path / 'pets'}", "train")
 
 

@@ -187,7 +187,7 @@ def test_csv_and_parquet_give_the_same_table(tmp_path):
         ("labels.csv", b'file,ill\n"a.png,1\n', "is not a table: .*; save it as CSV again"),
         ("labels.csv", b"file;ill\na.png;1;2\n", "line 2 has 3 cells.*text with a semicolon in"),
         ("labels.parquet", b"file,ill\na.png,1\n", "is not a Parquet file"),
-        ("labels.xlsx", b"", "must be a .csv, .tsv or .parquet file"),
+        ("labels.xlsx", b"", "must be a .csv, .tsv or .parquet file; save a spreadsheet as CSV"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_refused(tmp_path, name, content, message):

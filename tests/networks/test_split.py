@@ -167,6 +167,23 @@ def test_shapes_are_tried_by_the_first_layer_or_given():
     assert as_network(mlp)(torch.rand(2, 3, 2, 2)).logits.shape == (2, 2)
 
 
+@pytest.mark.parametrize("shape", [None, (3, 28, 28)])
+def test_weights_of_another_type_are_named_with_the_remedy(shape):
+    with pytest.raises(
+        CrossbiasError, match=r"Own does not run .*float64 .* call model.float\(\)$"
+    ):
+        as_network(Own().double(), shape=shape)
+
+
+def test_a_model_that_fails_on_the_data_is_to_be_tried_by_hand():
+    broken = Own(end=lambda logits: logits.none_of_this)
+    with pytest.raises(
+        CrossbiasError,
+        match=r"inputs of 3x28x28: .*none_of_this.*; try .* model\(torch.rand\(2, 3, 28, 28\)\)$",
+    ):
+        as_network(broken, shape=(3, 28, 28))
+
+
 def test_a_linear_layer_alone_is_a_head():
     model, vectors = nn.Linear(6, 3), torch.rand(2, 6)
     torch.testing.assert_close(as_network(model)(vectors).logits, model(vectors))

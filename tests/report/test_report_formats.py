@@ -94,6 +94,9 @@ def test_names_stay_text_in_markdown(write_run: WriteRun, report: Callable[..., 
 def test_an_unknown_format_is_refused(write_run: WriteRun, tmp_path: Path) -> None:
     with pytest.raises(CrossbiasError, match="one of html, md, json, pdf, got 'doc'"):
         write_report([write_run("a")], tmp_path / "r", format="doc")  # type: ignore[arg-type]
+    with pytest.raises(CrossbiasError, match="one of html, md, json, pdf, got 'docx'"):
+        write_report([write_run("b")], tmp_path / "r.docx")
+    assert not (tmp_path / "r.docx").exists()
 
 
 @pytest.mark.parametrize(

@@ -101,5 +101,6 @@ def test_a_final_network_that_answers_one_class_is_named():
     (only,) = final_symptoms(0.39, VALIDATION)
     assert "39.0% of the validation samples" in only.sentence
     assert "would give 33.3%" in only.sentence
+    assert "If it does not, train longer" in only.remedy  # which may be said of plain training
     alone = VALIDATION.subset(VALIDATION.targets == 0)
     assert final_symptoms(0.0, alone) == []

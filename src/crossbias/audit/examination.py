@@ -16,7 +16,12 @@ from crossbias.audit.near_duplicates import near_duplicates
 from crossbias.audit.permutation import ALARM
 from crossbias.audit.suspect_sheet import SuspectPicture, slice_pictures, suspect_pictures
 from crossbias.audit.suspects import find_suspects
-from crossbias.audit.verdict import untested_data, untested_findings, verdict_of
+from crossbias.audit.verdict import (
+    untested_columns,
+    untested_data,
+    untested_findings,
+    verdict_of,
+)
 from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.networks.outside import OutsideModel, as_module, with_features
@@ -39,6 +44,7 @@ def audit(
     normalize: Normalize | None = None,
     judged: BiasedDataset | None = None,
     judged_files: Sequence[Path | str] | None = None,
+    other_columns: Sequence[str] = (),
     permutations: int = PERMUTATIONS,
     limit: int = LIMIT,
     seed: int = 0,
@@ -58,6 +64,8 @@ def audit(
             ``mean`` and ``std`` of the data.
         judged: The split on which the network is audited; ``data`` if left out.
         judged_files: The image file of each sample of that split, if there are files.
+        other_columns: Columns of the table of labels that are no attributes of the data. They are
+            listed among what was not tested.
         permutations: Number of shuffles of the labels behind each p-value. More are made if there
             are so many attributes that this number could never give a significant p-value.
         limit: Cues are tested in at most this many samples, drawn at random; attributes are
@@ -99,6 +107,7 @@ def audit(
         if shown.inputs.ndim == 4:
             sheets = tuple(slice_pictures(shown, model.slices, model.answers))
     not_tested = [
+        *untested_columns(other_columns),
         *untested_data(data, audited=len(some), with_files=files is not None),
         *untested_findings(attributes, cues, model),
     ]

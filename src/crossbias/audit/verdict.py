@@ -325,6 +325,21 @@ def _told(found: Slice, model: str) -> str:
     return sentence
 
 
+def untested_columns(columns: Sequence[str]) -> Iterator[str]:
+    """The columns of a table of labels that are no attributes, and how to test them.
+
+    >>> next(untested_columns(["age", "patient"]))[:43]
+    "Columns 'age', 'patient' of the table of la"
+    """
+    if columns:
+        names = ", ".join(first_few([repr(name) for name in columns], most=6))
+        yield (
+            f"Columns {names} of the table of labels: an attribute has 2 to 20 values, "
+            f"with five rows or more for each on average. To test others, name all attributes, and "
+            f"bin numbers: --set attributes=sex,age:30,40."
+        )
+
+
 def untested_data(data: BiasedDataset, *, audited: int, with_files: bool) -> Iterator[str]:
     """What the data does not let the audit test; cues were tested in ``audited`` samples of it."""
     if not data.attributes:

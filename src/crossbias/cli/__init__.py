@@ -17,7 +17,7 @@ def main() -> None:
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
     try:
-        app()
+        app(prog_name="crossbias")  # and not "python -m crossbias.crossbias"
     except CrossbiasError as error:
         if debug:
             raise

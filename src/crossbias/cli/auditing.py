@@ -114,6 +114,7 @@ def audit(
         normalize=written_normalization(normalize),
         judged=None if network is None else experiment.split(judged),
         judged_files=None if network is None else experiment.files(judged),
+        other_columns=source.other_columns,
         permutations=permutations,
         seed=seed,
         device=device or "auto",

@@ -76,6 +76,7 @@ class BiasedDataset:
     digest: str = ""
 
     def __post_init__(self) -> None:
+        _check_tensors(self)
         fill = object.__setattr__  # the dataclass is frozen; these are defaults, not changes
         if not self.classes:
             fill(self, "classes", _numbered(self.targets))
@@ -212,6 +213,17 @@ def _numbered(column: Tensor) -> tuple[str, ...]:
     return tuple(str(value) for value in range(int(column.max()) + 1 if len(column) else 0))
 
 
+def _check_tensors(data: BiasedDataset) -> None:
+    """Refuse arrays and lists."""
+    columns = {"inputs": data.inputs, "targets": data.targets} | dict(data.attributes)
+    for name, column in columns.items():
+        if not isinstance(column, Tensor):
+            raise CrossbiasError(
+                f"{data.name}: {name} must be a torch tensor, got {type(column).__name__}; "
+                f"torch.as_tensor makes one of an array or a list"
+            )
+
+
 def _check(data: BiasedDataset) -> None:
     """Refuse inputs, targets and attributes that do not fit together."""
     rows = len(data.targets)
@@ -223,6 +235,11 @@ def _check(data: BiasedDataset) -> None:
         raise CrossbiasError(
             f"{data.name}: inputs must be (n, C, H, W) uint8 images, (n, C, T, H, W) uint8 clips "
             f"or (n, D) floating-point vectors, got {tuple(data.inputs.shape)} {data.inputs.dtype}"
+        )
+    if data.inputs.ndim == 4 and data.inputs.shape[1] > 4 and data.inputs.shape[3] in (1, 3):
+        raise CrossbiasError(
+            f"{data.name}: inputs of {tuple(data.inputs.shape)} look like (n, H, W, C); images are "
+            f"(n, C, H, W): pass inputs.permute(0, 3, 1, 2)"
         )
     _check_column(data.name, "targets", data.targets, rows, data.num_classes, lowest=0)
     for name, column in data.attributes.items():

@@ -72,6 +72,11 @@ class Source(ABC):
             split for split in self.available_splits if split not in ("train", "validation")
         )
 
+    @property
+    def other_columns(self) -> tuple[str, ...]:
+        """Columns of a table of labels that the data leaves out."""
+        return ()
+
     def published(self, split: str) -> dict[str, int]:
         """Published counts of a split, which ``crossbias data check`` compares.
 

@@ -8,7 +8,16 @@ from torch import Tensor, nn
 from crossbias.errors import CrossbiasError
 from crossbias.networks.bodies import HookedBody, TimmBody, is_global_pool, maps_place
 from crossbias.networks.network import Network
-from crossbias.networks.trace import Call, Trace, equal, first_line, outputs_of, shaken, trace
+from crossbias.networks.trace import (
+    Call,
+    Trace,
+    equal,
+    first_line,
+    other_types,
+    outputs_of,
+    shaken,
+    trace,
+)
 
 
 def as_network(model: nn.Module, *, shape: Sequence[int] | None = None) -> Network:
@@ -45,8 +54,7 @@ def as_network(model: nn.Module, *, shape: Sequence[int] | None = None) -> Netwo
     if isinstance(found, str):
         if _ends_in_linear(model):  # its form says where to split it
             return _split_sequential(copy.deepcopy(model))
-        reason = f"it does not run on {found}; pass the shape of your inputs, as shape=(3, 96, 96)"
-        raise _by_hand(model, reason)
+        raise _not_run(model, found, shape)
     head = _head_call(model, found)
     for split in _splits(model, found, head):
         if _computes_the_same(split(tried), found, head):
@@ -122,6 +130,16 @@ def _computes_the_same(network: Network, found: Trace, head: Call) -> bool:
     except Exception:  # such as a shape that the head does not take
         return False
     return equal(output.logits, found.output) and equal(output.features, head.given)
+
+
+def _not_run(model: nn.Module, found: str, shape: Sequence[int] | None) -> CrossbiasError:
+    """The error of a model that fails on every shape that was tried."""
+    fails = f"does not run on {found}"
+    if shape is None and not other_types(model):
+        return _by_hand(model, f"it {fails}; pass the shape of your inputs, as shape=(3, 96, 96)")
+    inputs = ", ".join(map(str, (2, *(shape or ()))))
+    remedy = other_types(model) or f"try it by hand first: model(torch.rand({inputs}))"
+    return CrossbiasError(f"{type(model).__name__} {fails}; {remedy}")
 
 
 def _by_hand(model: nn.Module, reason: str) -> CrossbiasError:

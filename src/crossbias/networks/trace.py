@@ -104,6 +104,14 @@ def first_line(error: BaseException) -> str:
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
+def other_types(model: nn.Module) -> str | None:
+    """What to do about weights of another type than the inputs; None where all are float32."""
+    found = {parameter.dtype for parameter in model.parameters()} - {torch.float32}
+    if not found:
+        return None
+    return f"its weights are {', '.join(map(str, found))} and inputs float32: call model.float()"
+
+
 def first_layer(model: nn.Module) -> nn.Module | None:
     """The first convolution or linear layer of a model, in the order of its definition."""
     kinds = (nn.Linear, nn.modules.conv._ConvNd)

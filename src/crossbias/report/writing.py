@@ -63,7 +63,7 @@ def report(
         output: The file to write; an earlier one is replaced once the new one is complete.
         format: ``html``, a page with all figures; ``pdf``, the page printed by Chromium; ``md``,
             its tables as Markdown; ``json``, its numbers for other programs. If left out, the
-            ending of ``output`` decides; a page where it names none of these.
+            ending of ``output`` decides; a file without an ending is a page.
         audit: The folder of an audit of the same data, whose findings are shown too.
         positive: The class to be found: adds its sensitivity, specificity and AUC.
         title: The report's title; "Bias report" and the name of the data if left out.
@@ -74,9 +74,10 @@ def report(
     """
     path = Path(output)
     ending = path.suffix.lower().removeprefix(".")
-    chosen = format or next((each for each in FORMATS if each == ending), "html")
+    ending = {"": "html", "htm": "html"}.get(ending, ending)
+    chosen = format or next((each for each in FORMATS if each == ending), None)
     if chosen not in FORMATS:
-        raise CrossbiasError(f"a report is one of {', '.join(FORMATS)}, got {chosen!r}")
+        raise CrossbiasError(f"a report is one of {', '.join(FORMATS)}, got {format or ending!r}")
     if chosen == "pdf":
         find_browser()  # refuse before the work, not after it
     comparison = compare(runs, positive=positive)

@@ -186,8 +186,9 @@ def read_run(folder: Path | str) -> FinishedRun:
     for path in (files.log, files.metrics, files.predictions):
         if not path.exists():
             raise CrossbiasError(
-                f"{path} does not exist, though the run is finished; put the file back, "
-                f"or train the run again"
+                f"{path} does not exist, though the run is finished; if it was not judged yet, "
+                f"call evaluate(test) of what fit returned; else put the file back, or train the "
+                f"run again"
             )
     log, damaged = _read_log(files.log)
     run = FinishedRun(

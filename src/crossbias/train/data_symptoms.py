@@ -105,8 +105,9 @@ def final_symptoms(class_averaged: float, data: BiasedDataset) -> list[Symptom]:
             f"The final network is right on {percent(class_averaged)} of the validation samples "
             f"of a class, averaged over the classes; always answering the same class would give "
             f"{percent(1 / classes)}. What it gains on one class or group, it loses on others.",
-            "Compare with plain training on the same data. If that learns the classes, this "
-            "method does not fit the data; read the other warnings of the run.",
+            "If plain training on the same data learns the classes, this method does not fit the "
+            "data: read the other warnings of the run. If it does not, train longer, or with "
+            "larger images or a pretrained network.",
         )
     ]
 

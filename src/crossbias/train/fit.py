@@ -213,6 +213,11 @@ def _check(
     method: Method, train: BiasedDataset, validation: BiasedDataset | None, config: TrainConfig
 ) -> None:
     """Refuse what cannot work, before anything is trained or written."""
+    if not isinstance(method, Method) or not isinstance(config, TrainConfig):
+        raise CrossbiasError(
+            f"fit takes a method such as PGD() and a config such as TrainConfig(epochs=5), "
+            f"got {method!r} and {config!r}"
+        )
     _check_hyperparameters(method)
     if config.accumulate > 1:
         check_parts(method)

@@ -11,7 +11,7 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import Recipe
-from crossbias.networks.trace import first_layer, first_line
+from crossbias.networks.trace import first_layer, first_line, other_types
 from crossbias.seeds import global_randomness_kept
 
 if TYPE_CHECKING:
@@ -73,11 +73,8 @@ def _check_logits(network: Network, data: BiasedDataset) -> None:
 
 def _remedy(network: Network, inputs: Tensor) -> str:
     """What to change, by the first difference that is found."""
-    other = {parameter.dtype for parameter in network.parameters()} - {torch.float32}
-    if other:
-        return (
-            f"its weights are {', '.join(map(str, other))} and inputs float32: call model.float()"
-        )
+    if other := other_types(network):
+        return other
     first, channels, numbers = first_layer(network), inputs.shape[1], math.prod(inputs.shape[1:])
     if isinstance(first, nn.Linear) and first.in_features not in (channels, numbers):
         return f"its first layer takes {first.in_features} numbers, but an input has {numbers}"

@@ -1,12 +1,14 @@
 """The page as a person gets it: loaded, sorted, on a phone, printed, read aloud."""
 
 import itertools
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 from crossbias import BiasedDataset, audit, verify_table
 from crossbias.answers.answers_page import render_page
@@ -15,6 +17,15 @@ from crossbias.report import report as write_report
 from crossbias.report.pdf import printed
 
 HOSTILE = ("<script>document.title='x'</script>", '"><img src=x onerror="document.title=1">', "a&b")
+AUDIT = {
+    "version": 1,
+    "data": {"name": "glyphs", "split": "train", "hash": "a1b2", "samples": 300},
+    "attributes": [],
+    "cues": [{"name": name, "what": "how neighboring pixels differ"} for name in "abcdef"],
+    "model": None,
+    "verdict": {"sentence": "The color gives it away.", "findings": [], "not_tested": ["Shapes."]},
+    "pictures": [{"file": "a.png", "alt": "suspects", "caption": "Suspects."}],
+}
 END = {"method": "end", "paper": "EnD (CVPR 2021)", "supervision": "bias labels"}
 
 
@@ -107,6 +118,10 @@ def eighteen(fake_run: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for seed in range(3)
     ]
     write_report(folders, root / "page.html")
+    (root / "audit").mkdir()
+    (root / "audit/audit.json").write_text(json.dumps(AUDIT))
+    Image.new("RGB", (560, 480)).save(root / "audit/a.png")
+    write_report(folders, root / "audited.html", audit=root / "audit")
     return root / "page.html"
 
 
@@ -117,6 +132,26 @@ def test_eighteen_runs_make_a_page_that_can_be_looked_through(
     browser.open(eighteen, width=width)
     assert browser.run("document.querySelector('table').tBodies[0].rows.length") == 6
     assert browser.run("document.documentElement.scrollHeight") <= 8000
+
+
+def test_an_audit_adds_its_verdict_and_folds_the_rest(browser: Any, eighteen: Path) -> None:
+    browser.open(eighteen)
+    alone = browser.run("document.documentElement.scrollHeight")
+    browser.open(eighteen.with_name("audited.html"))
+    assert alone < browser.run("document.documentElement.scrollHeight") <= alone + 400
+    assert browser.run("document.querySelector('.verdict').checkVisibility()")
+    shown = "document.querySelector('details img[alt=suspects]').checkVisibility()"
+    assert not browser.run(shown)
+    browser.run("document.querySelector('.verdict ~ details').open = true")
+    assert browser.run(shown)
+
+
+def test_captions_are_whole_on_a_phone(browser: Any, eighteen: Path) -> None:
+    browser.open(eighteen.with_name("audited.html"), width=390)
+    browser.run("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    right = "[...document.querySelectorAll('caption')].map((e) => e.getBoundingClientRect().right)"
+    assert browser.run(f"Math.max(...{right})") <= 390
+    assert browser.run("document.querySelectorAll('caption').length") > 3
 
 
 def test_on_a_phone_numbers_come_first_and_the_method_stays(browser: Any, eighteen: Path) -> None:

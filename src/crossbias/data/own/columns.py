@@ -64,6 +64,22 @@ def attribute_columns(table: LabelTable, *, apart: Iterable[str]) -> list[Chosen
     ]
 
 
+def crowded_note(name: str, column: EncodedColumn, *, is_bias: bool) -> str | None:
+    """A sentence about a target or a bias of so many values that it was hardly meant; else None.
+
+    Numbers are a measurement if they are a bias, such as an age. Classes may be numbered.
+    """
+    known = column.numbers[column.numbers >= 0]
+    values = [column.values[at] for at in sorted(set(known.tolist()))]
+    if len(values) <= MOST_VALUES:
+        return None
+    are_numbers = all(number_in(value) is not None for value in values)
+    if len(known) >= _ROWS_EACH * len(values) and not (is_bias and are_numbers):
+        return None
+    remedy = f"bin the numbers, as in {name}:30,40" if are_numbers else "name a column of fewer"
+    return f"{name} has {len(values):,} values in {len(known):,} rows; {remedy}"
+
+
 def _has_few_values(counts: Mapping[str, int]) -> bool:
     known = {cell: count for cell, count in counts.items() if not is_missing(cell)}
     if not 2 <= len(known) <= min(MOST_VALUES, sum(known.values()) // _ROWS_EACH):

@@ -92,6 +92,12 @@ class Folder(TableSource):
         if not self.path or not Path(self.path).is_dir():
             raise CrossbiasError(f"{self.path!r} is not a folder; name yours as folder:PATH")
         table = self._listed() if self.labels is None else read_table(self._labels_file())
+        if self.file not in table.columns:
+            raise CrossbiasError(
+                f"{table.name} has no column {self.file!r} of the names of the images; if another "
+                f"column has them, name it with --set data.file=COLUMN (its columns are: "
+                f"{', '.join(table.columns)})"
+            )
         seen: dict[str, int] = {}
         for row, name in enumerate(table.column(self.file)):
             if (first := seen.setdefault(os.path.normpath(name), row)) != row:
@@ -158,6 +164,11 @@ class Folder(TableSource):
         files = [file.as_posix() for file in found]
         if not files:
             raise CrossbiasError(f"{self.path} has no files in it; name the folder of your images")
+        if len(classes := set(columns["class"])) < 2 and not self.judged_only:
+            raise CrossbiasError(
+                f"all images of {self.path} are in one folder, {classes.pop()!r}, and so of one "
+                f"class; pass the table of labels (--labels), or make a folder for each class"
+            )
         return LabelTable(self.path, {self.file: files} | columns, files)
 
 

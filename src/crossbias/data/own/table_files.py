@@ -22,7 +22,9 @@ def read_table(path: Path) -> LabelTable:
     """Read the table in a ``.csv``, ``.tsv`` or ``.parquet`` file."""
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".tsv", ".parquet"):
-        raise CrossbiasError(f"{path} must be a .csv, .tsv or .parquet file")
+        raise CrossbiasError(
+            f"{path} must be a .csv, .tsv or .parquet file; save a spreadsheet as CSV (UTF-8)"
+        )
     try:
         table = _parquet(path) if suffix == ".parquet" else _text(path, suffix)
     except OSError as error:

@@ -13,6 +13,7 @@ from crossbias.data.images.cache import Store
 from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit, read_items
 from crossbias.data.images.depth import WideImages, wide_images
 from crossbias.data.images.encoded_images import EncodedImage
+from crossbias.data.own.columns import crowded_note
 from crossbias.data.own.labels import (
     TableLabels,
     clusters_of,
@@ -161,6 +162,14 @@ class TableSource(Source):
         return [self.split_by, *filter(None, [self.group_by, self.cluster])]
 
     @property
+    def other_columns(self) -> tuple[str, ...]:
+        """Columns that nobody named and that have too many values, or one, for an attribute."""
+        if self.attributes is not None:
+            return ()
+        used = {*self._labels.columns, *self.apart}
+        return tuple(name for name in self.table.columns if name not in used)
+
+    @property
     def clustered_by(self) -> str | None:
         """The column of samples that belong together, if there is one."""
         return self.cluster or self.group_by
@@ -168,7 +177,13 @@ class TableSource(Source):
     @property
     def notes(self) -> list[str]:
         """What a person should know about the table and how it was read."""
-        found = [self.table.note, spelling_note(self.table, self._labels.columns)]
+        labels = self._labels
+        found = [self.table.note, spelling_note(self.table, labels.columns)]
+        crowded = [crowded_note(str(self.target), labels.target, is_bias=False)]
+        if labels.bias:
+            bias = labels.attributes[labels.bias]
+            crowded.append(crowded_note(labels.bias, bias, is_bias=True))
+        found += [f"{self.table.name}: {note}" for note in crowded if note]
         together = dict.fromkeys(filter(None, [self.group_by, self.cluster]))
         found += [alone_note(self.table, name) for name in together]
         return [note for note in found if note]
