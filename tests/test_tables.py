@@ -69,9 +69,9 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def made(home: Path, monkeypatch, *arguments: str) -> dict:
+def made(home: Path, monkeypatch, *arguments: str, queue: tuple[str, ...] = ("one",)) -> dict:
     options = ["--runs", str(home / "runs"), "--results", str(home / "results")]
-    monkeypatch.setattr(sys, "argv", ["table", "one", *options, *arguments])
+    monkeypatch.setattr(sys, "argv", ["table", *queue, *options, *arguments])
     tables.main()
     return json.loads((home / "results" / "one.json").read_text())
 
@@ -178,6 +178,94 @@ def test_a_finished_run_is_written_while_others_train(home, monkeypatch):
     monkeypatch.setattr(tables, "train", train)
     monkeypatch.setattr(tables, "write", write)
     assert len(made(home, monkeypatch, "--jobs", "2")["runs"]) == 4
+
+
+class Trainings:
+    """Takes the place of training: ten seconds a run, by a clock of its own."""
+
+    def __init__(self, monkeypatch, refused: str = "") -> None:
+        self.started: list[str] = []
+        self.seconds, self.refused = 0.0, refused
+        monkeypatch.setattr(tables, "train", self.train)
+        monkeypatch.setattr(tables.time, "monotonic", lambda: self.seconds)
+
+    def train(self, job, runs, jobs):
+        self.started.append(f"{runs.name}: {job.key}")
+        self.seconds += 10
+        if job.key == self.refused:
+            raise CrossbiasError(f"{job.key} cannot be continued")
+        return {"found": {"test": {"overall": 0.5}}}
+
+
+def test_a_queue_takes_parts_of_several_tables_in_the_order_of_their_names(home, monkeypatch):
+    other = TABLE.format(recipe="tiny").replace("[rows.plain]", '[rows."plain, again"]')
+    (home / "tables" / "two.toml").write_text(other)
+    trainings = Trainings(monkeypatch)
+    queue = ("two:plain, again:strong:1", "one::weak", "two:::1", "one:plain")
+    found = made(home, monkeypatch, queue=queue)
+    assert trainings.started == [
+        "two: plain, again | strong | 1",
+        "one: plain | weak | 0",
+        "one: plain | weak | 1",
+        "two: plain, again | weak | 1",
+        "one: plain | strong | 0",
+        "one: plain | strong | 1",
+    ]
+    assert len(found["runs"]) == 4
+    two = json.loads((home / "results" / "two.json").read_text())
+    assert set(two["runs"]) == {f"plain, again | {column} | 1" for column in ("weak", "strong")}
+
+
+def test_no_run_starts_after_the_time_limit_and_the_next_call_goes_on(home, monkeypatch, capsys):
+    trainings = Trainings(monkeypatch)
+    assert len(made(home, monkeypatch, "--stop-after", "15")["runs"]) == 2
+    assert "2 runs were not started; the same command continues" in capsys.readouterr().out
+    assert len(made(home, monkeypatch, "--stop-after", "15")["runs"]) == 4
+    assert len(set(trainings.started)) == len(trainings.started) == 4
+    assert "not started" not in capsys.readouterr().out
+
+
+def test_a_run_that_is_refused_does_not_stop_the_others(home, monkeypatch):
+    Trainings(monkeypatch, refused="plain | strong | 0")
+    with pytest.raises(SystemExit, match=r"plain \| strong \| 0 cannot be continued"):
+        made(home, monkeypatch)
+    found = json.loads((home / "results" / "one.json").read_text())
+    assert len(found["runs"]) == 3
+
+
+def test_a_run_with_other_data_is_refused_and_the_results_stay_as_they_are(home, monkeypatch):
+    path = home / "tables" / "one.toml"
+    path.write_text(path.read_text() + '[rows.other]\nrecipe = "tiny"\n')
+
+    def train(job, runs, jobs):
+        data = job.key if job.column == "weak" else "the same"
+        return {"found": {"test": {"overall": 0.5}}, "hashes": {"test": data}}
+
+    monkeypatch.setattr(tables, "train", train)
+    with pytest.raises(
+        SystemExit, match=r"'plain \| weak \| 0' and 'other \| weak \| 0' have other"
+    ):
+        made(home, monkeypatch)
+    found = json.loads((home / "results" / "one.json").read_text())
+    assert set(found["runs"]) == {
+        *(f"{row} | strong | {seed}" for row in ("plain", "other") for seed in (0, 1)),
+        *(f"plain | weak | {seed}" for seed in (0, 1)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("won", r"there is no table 'won' \(did you mean 'one'"),
+        ("one:plane", r"'one:plane' names a row that is not in the table: 'plane' \(did you mean"),
+        ("one::week", r"names a column that is not in the table: 'week' \(did you mean 'weak'"),
+        ("one:plain:weak:7", r"names a seed that is not in the table: '7'.*; there are: 0, 1"),
+        ("one:plain:weak:0:1", "has too many parts; it may have a row, a column and a seed"),
+    ],
+)
+def test_what_is_not_in_a_table_is_refused(home, monkeypatch, name, message):
+    with pytest.raises(SystemExit, match=message):
+        made(home, monkeypatch, queue=(name,))
 
 
 def test_an_interrupted_run_is_no_result(home, monkeypatch, capsys):
