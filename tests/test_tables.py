@@ -29,6 +29,7 @@ from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
 from crossbias.registry import create_method
 from crossbias.train.config import TrainConfig
+from crossbias.train.optimizers import learning_rate
 
 ROOT = Path(__file__).parents[1]
 
@@ -395,6 +396,18 @@ SHORT = {
     "train.device": "cpu",
     "train.precision": "float32",
 }
+
+
+def test_features_are_swapped_while_the_rate_is_that_of_the_start():
+    """In PGD's recipes, training ends in effect when the rate falls first."""
+    table = tables.Table.read(ROOT / "tables" / "pgd-table-1.toml", ROOT / "recipes")
+    experiment = experiment_of(next(job for job in table.jobs() if job.row == "disent"))
+    config = TrainConfig.from_dict(experiment.train)
+    method = dict(experiment.method)
+    start = create_method(method.pop("name"), **method).swap_start
+    rates = [learning_rate(config, epoch, config.epochs) for epoch in range(config.epochs)]
+    full = rates.count(config.lr)
+    assert start * config.epochs == pytest.approx(full / 5)
 
 
 def few_originals(collection: str, part: str, root: Path | None) -> Original:
