@@ -410,6 +410,25 @@ def test_features_are_swapped_while_the_rate_is_that_of_the_start():
     assert start * config.epochs == pytest.approx(full / 5)
 
 
+@pytest.mark.parametrize("name", ["pgd-table-1", "pgd-table-2"])
+def test_a_shorter_training_is_the_beginning_of_the_papers(name):
+    """Epoch by epoch at the same rate, and what is left out has hardly any rate."""
+    table = tables.Table.read(ROOT / "tables" / f"{name}.toml", ROOT / "recipes")
+    shorter = [job for job in table.jobs() if "train.epochs" in job.settings]
+    assert shorter
+    for job in shorter:
+        recipe = Experiment.from_toml(ROOT / "recipes" / f"{job.recipe}.toml", trust=True)
+        own, whole = (
+            [learning_rate(config, epoch, config.epochs) for epoch in range(config.epochs)]
+            for config in (
+                TrainConfig.from_dict(each.train) for each in (experiment_of(job), recipe)
+            )
+        )
+        assert own == whole[: len(own)]
+        assert max(whole[len(own) :]) <= 1e-5
+        assert job.settings.get("method.biased_epochs", len(own)) == len(own)
+
+
 def few_originals(collection: str, part: str, root: Path | None) -> Original:
     """Noise with labels in place of the collections, enough to start on."""
     count = 60 if part == "train" else 20
