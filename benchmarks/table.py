@@ -1,10 +1,13 @@
-"""A table of a paper, from ``tables/NAME.toml`` to ``results/tables/NAME.json`` and ``.md``.
+"""Tables of papers, from ``tables/NAME.toml`` to ``results/tables/NAME.json`` and ``.md``.
 
 Trains what is missing, each run in a process and a folder of its own, several at a time on one
 device. A run that is in the results is not repeated; an interrupted one is continued. Results that
 were made with other settings, another recipe or other data than the table asks for are refused.
 
-python -m benchmarks.table NAME [--jobs 8] [--only ROW] [--stop-after SECONDS]
+Runs start in the order in which they are named: all of a table, or those of a row, of a column
+and of a seed of it. A part that is left empty names all, as in ``pgd-table-1:lff::0``.
+
+python -m benchmarks.table NAME[:ROW[:COLUMN[:SEED]]] ... [--jobs 8] [--stop-after SECONDS]
 """
 
 import argparse
@@ -17,7 +20,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,47 +156,132 @@ class Table:
                     )
 
 
+@dataclass(frozen=True)
+class Results:
+    """A table, and the runs of it that are finished.
+
+    Args:
+        name: Of the files of the table.
+        table: The table.
+        path: The file of the results.
+        found: What came out of each run that is finished.
+    """
+
+    name: str
+    table: Table
+    path: Path
+    found: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, name: str, folder: Path) -> "Results":
+        """The table of a name with its results so far, which must be those of the table."""
+        known = sorted(file.stem for file in (ROOT / "tables").glob("*.toml"))
+        if name not in known:
+            raise unknown("there is no table", name, known)
+        table = Table.read(ROOT / "tables" / f"{name}.toml", ROOT / "recipes")
+        path = folder / f"{name}.json"
+        found = json.loads(path.read_text())["runs"] if path.exists() else {}
+        check_results(table, found)
+        return cls(name, table, path, found)
+
+    def take(self, job: Job, record: dict[str, Any]) -> None:
+        """Keep what came out of a run, at once: the process may be stopped at any time."""
+        check_results(self.table, self.found | {job.key: record})
+        print(job.key, record.get("failed") or record["found"], flush=True)
+        self.found[job.key] = record
+        write(self.table, self.found, self.path)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", help="a file in tables/, without .toml")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "queue", nargs="+", metavar="NAME[:ROW[:COLUMN[:SEED]]]",
+        help="a file in tables/, without .toml, and which of its runs; the others are left out",
+    )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time on the device")
-    parser.add_argument("--only", action="append", help="this row alone; may be repeated")
-    parser.add_argument("--stop-after", type=float, default=math.inf, help="start no run after")
+    parser.add_argument(
+        "--stop-after", type=float, default=math.inf, metavar="SECONDS",
+        help="start no run after this time; those that train are finished",
+    )  # fmt: skip
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "tables")
     parser.add_argument("--results", type=Path, default=RESULTS / "tables")
     options = parser.parse_args()
     try:
-        table = Table.read(ROOT / "tables" / f"{options.name}.toml", ROOT / "recipes")
-        _fill(table, options)
+        _fill(queued(options.queue, options.results), options)
     except (CrossbiasError, OSError) as error:
         sys.exit(f"benchmarks.table: {error}")
 
 
-def _fill(table: Table, options: argparse.Namespace) -> None:
-    path = options.results / f"{options.name}.json"
-    found = json.loads(path.read_text())["runs"] if path.exists() else {}
-    check_results(table, found)
-    missing = [job for job in table.jobs() if job.key not in found]
-    missing = [job for job in missing if not options.only or job.row in options.only]
+def queued(names: Sequence[str], folder: Path) -> list[tuple[Results, Job]]:
+    """The runs that are named, in this order and each once.
+
+    Args:
+        names: ``NAME[:ROW[:COLUMN[:SEED]]]``.
+        folder: Where results are.
+    """
+    tables = [name.partition(":")[0] for name in names]
+    results = {name: Results.read(name, folder) for name in tables}
+    queue = {
+        (table, job.key): (results[table], job)
+        for table, name in zip(tables, names, strict=True)
+        for job in _chosen(results[table].table, name)
+    }
+    return list(queue.values())
+
+
+def _chosen(table: Table, name: str) -> Iterator[Job]:
+    """The runs of a table that a name like ``NAME:ROW:COLUMN:SEED`` chooses."""
+    _, *parts = name.split(":")
+    there = {"row": list(table.rows), "column": list(table.columns), "seed": table.seeds}
+    if len(parts) > len(there):
+        raise CrossbiasError(f"{name!r} has too many parts; it may have a row, a column and a seed")
+    chosen = dict(zip(there, parts, strict=False))
+    for what, part in chosen.items():
+        known = [str(value) for value in there[what]]
+        if part and part not in known:
+            raise unknown(f"{name!r} names a {what} that is not in the table:", part, known)
+    for job in table.jobs():
+        if all(not part or part == str(getattr(job, what)) for what, part in chosen.items()):
+            yield job
+
+
+def _fill(queue: Sequence[tuple[Results, Job]], options: argparse.Namespace) -> None:
+    """Train what is missing; a run that is refused does not stop the others."""
     started = time.monotonic()
 
-    def run(job: Job) -> tuple[Job, dict[str, Any] | None]:
+    def run(results: Results, job: Job) -> dict[str, Any] | None:
         if time.monotonic() - started > options.stop_after:
-            return job, None
-        return job, train(job, options.runs / options.name, options.jobs)
+            late.append(job)
+            return None
+        return train(job, options.runs / results.name, options.jobs)
 
     options.results.mkdir(parents=True, exist_ok=True)
+    late: list[Job] = []
+    refused: list[str] = []
     pool = ThreadPoolExecutor(options.jobs)
     try:
-        for future in as_completed([pool.submit(run, job) for job in missing]):
-            job, record = future.result()
-            if record is not None:
-                print(job.key, record.get("failed") or record["found"], flush=True)
-                found[job.key] = record
-                write(table, found, path)  # at once: the process may be stopped at any time
+        futures = {
+            pool.submit(run, results, job): (results, job)
+            for results, job in queue
+            if job.key not in results.found
+        }
+        for future in as_completed(futures):
+            results, job = futures[future]
+            try:
+                if (record := future.result()) is not None:
+                    results.take(job, record)
+            except CrossbiasError as error:
+                refused.append(str(error))
     finally:
         pool.shutdown(cancel_futures=True)
-    write(table, found, path)
+    for results in {results.name: results for results, _ in queue}.values():
+        write(results.table, results.found, results.path)
+    if late:
+        print(f"{len(late)} runs were not started; the same command continues with them")
+    if refused:
+        raise CrossbiasError("; ".join(refused))
 
 
 def train(job: Job, runs: Path, jobs: int) -> dict[str, Any] | None:

@@ -5,24 +5,31 @@ import json
 import math
 import sys
 import threading
-import tomllib
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import timm
 import torch
+from benchmarks import backbone
 from benchmarks import table as tables
+from PIL import Image
 
 from crossbias.cli import main
 from crossbias.cli.options import settings
 from crossbias.data.generated import digit_source
 from crossbias.data.generated.originals import Original
+from crossbias.data.images.decoding import Fit
+from crossbias.data.published.bar import ACTIONS, BAR
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
 from crossbias.registry import create_method
 from crossbias.train.config import TrainConfig
+from crossbias.train.optimizers import learning_rate
 
 ROOT = Path(__file__).parents[1]
 
@@ -69,9 +76,9 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def made(home: Path, monkeypatch, *arguments: str) -> dict:
+def made(home: Path, monkeypatch, *arguments: str, queue: tuple[str, ...] = ("one",)) -> dict:
     options = ["--runs", str(home / "runs"), "--results", str(home / "results")]
-    monkeypatch.setattr(sys, "argv", ["table", "one", *options, *arguments])
+    monkeypatch.setattr(sys, "argv", ["table", *queue, *options, *arguments])
     tables.main()
     return json.loads((home / "results" / "one.json").read_text())
 
@@ -180,6 +187,94 @@ def test_a_finished_run_is_written_while_others_train(home, monkeypatch):
     assert len(made(home, monkeypatch, "--jobs", "2")["runs"]) == 4
 
 
+class Trainings:
+    """Takes the place of training: ten seconds a run, by a clock of its own."""
+
+    def __init__(self, monkeypatch, refused: str = "") -> None:
+        self.started: list[str] = []
+        self.seconds, self.refused = 0.0, refused
+        monkeypatch.setattr(tables, "train", self.train)
+        monkeypatch.setattr(tables.time, "monotonic", lambda: self.seconds)
+
+    def train(self, job, runs, jobs):
+        self.started.append(f"{runs.name}: {job.key}")
+        self.seconds += 10
+        if job.key == self.refused:
+            raise CrossbiasError(f"{job.key} cannot be continued")
+        return {"found": {"test": {"overall": 0.5}}}
+
+
+def test_a_queue_takes_parts_of_several_tables_in_the_order_of_their_names(home, monkeypatch):
+    other = TABLE.format(recipe="tiny").replace("[rows.plain]", '[rows."plain, again"]')
+    (home / "tables" / "two.toml").write_text(other)
+    trainings = Trainings(monkeypatch)
+    queue = ("two:plain, again:strong:1", "one::weak", "two:::1", "one:plain")
+    found = made(home, monkeypatch, queue=queue)
+    assert trainings.started == [
+        "two: plain, again | strong | 1",
+        "one: plain | weak | 0",
+        "one: plain | weak | 1",
+        "two: plain, again | weak | 1",
+        "one: plain | strong | 0",
+        "one: plain | strong | 1",
+    ]
+    assert len(found["runs"]) == 4
+    two = json.loads((home / "results" / "two.json").read_text())
+    assert set(two["runs"]) == {f"plain, again | {column} | 1" for column in ("weak", "strong")}
+
+
+def test_no_run_starts_after_the_time_limit_and_the_next_call_goes_on(home, monkeypatch, capsys):
+    trainings = Trainings(monkeypatch)
+    assert len(made(home, monkeypatch, "--stop-after", "15")["runs"]) == 2
+    assert "2 runs were not started; the same command continues" in capsys.readouterr().out
+    assert len(made(home, monkeypatch, "--stop-after", "15")["runs"]) == 4
+    assert len(set(trainings.started)) == len(trainings.started) == 4
+    assert "not started" not in capsys.readouterr().out
+
+
+def test_a_run_that_is_refused_does_not_stop_the_others(home, monkeypatch):
+    Trainings(monkeypatch, refused="plain | strong | 0")
+    with pytest.raises(SystemExit, match=r"plain \| strong \| 0 cannot be continued"):
+        made(home, monkeypatch)
+    found = json.loads((home / "results" / "one.json").read_text())
+    assert len(found["runs"]) == 3
+
+
+def test_a_run_with_other_data_is_refused_and_the_results_stay_as_they_are(home, monkeypatch):
+    path = home / "tables" / "one.toml"
+    path.write_text(path.read_text() + '[rows.other]\nrecipe = "tiny"\n')
+
+    def train(job, runs, jobs):
+        data = job.key if job.column == "weak" else "the same"
+        return {"found": {"test": {"overall": 0.5}}, "hashes": {"test": data}}
+
+    monkeypatch.setattr(tables, "train", train)
+    with pytest.raises(
+        SystemExit, match=r"'plain \| weak \| 0' and 'other \| weak \| 0' have other"
+    ):
+        made(home, monkeypatch)
+    found = json.loads((home / "results" / "one.json").read_text())
+    assert set(found["runs"]) == {
+        *(f"{row} | strong | {seed}" for row in ("plain", "other") for seed in (0, 1)),
+        *(f"plain | weak | {seed}" for seed in (0, 1)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("won", r"there is no table 'won' \(did you mean 'one'"),
+        ("one:plane", r"'one:plane' names a row that is not in the table: 'plane' \(did you mean"),
+        ("one::week", r"names a column that is not in the table: 'week' \(did you mean 'weak'"),
+        ("one:plain:weak:7", r"names a seed that is not in the table: '7'.*; there are: 0, 1"),
+        ("one:plain:weak:0:1", "has too many parts; it may have a row, a column and a seed"),
+    ],
+)
+def test_what_is_not_in_a_table_is_refused(home, monkeypatch, name, message):
+    with pytest.raises(SystemExit, match=message):
+        made(home, monkeypatch, queue=(name,))
+
+
 def test_an_interrupted_run_is_no_result(home, monkeypatch, capsys):
     table = tables.Table.read(home / "tables" / "one.toml", home / "recipes")
     job = next(table.jobs())
@@ -261,6 +356,13 @@ def experiment_of(job: tables.Job) -> Experiment:
     return start.updated(**settings(written))
 
 
+def first_of_each_kind(table: tables.Table) -> Iterator[tables.Job]:
+    """For each row, one run on each data set in the columns."""
+    jobs = [job for job in table.jobs() if job.seed == 0]
+    kinds = {(job.row, job.settings.get("data.name")): job for job in reversed(jobs)}
+    return reversed(kinds.values())
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "tables").glob("*.toml")), ids=lambda p: p.stem)
 def test_every_cell_of_a_table_is_a_training_with_its_own_seeds(path):
     table = tables.Table.read(path, ROOT / "recipes")
@@ -280,12 +382,13 @@ def test_every_cell_of_a_table_is_a_training_with_its_own_seeds(path):
         assert TrainConfig.from_dict(experiment.train)
 
 
-DIGITS = {
-    path: tomllib.loads(path.read_text())["rows"]
+OWN = ("shortcuts", "shortcuts-pretrained")  # their folders are made by another program
+STARTS = [
+    pytest.param(job, path, id=f"{path.stem} {job.row} {job.column}")
     for path in sorted((ROOT / "tables").glob("*.toml"))
-    if "mnist" in path.read_text()
-}
-ROWS = [pytest.param(path, row, id=f"{path.stem} {row}") for path in DIGITS for row in DIGITS[path]]
+    if path.stem not in OWN
+    for job in first_of_each_kind(tables.Table.read(path, ROOT / "recipes"))
+]
 SHORT = {
     "train.epochs": 1,
     "train.steps": 2,
@@ -293,6 +396,37 @@ SHORT = {
     "train.device": "cpu",
     "train.precision": "float32",
 }
+
+
+def test_features_are_swapped_while_the_rate_is_that_of_the_start():
+    """In PGD's recipes, training ends in effect when the rate falls first."""
+    table = tables.Table.read(ROOT / "tables" / "pgd-table-1.toml", ROOT / "recipes")
+    experiment = experiment_of(next(job for job in table.jobs() if job.row == "disent"))
+    config = TrainConfig.from_dict(experiment.train)
+    method = dict(experiment.method)
+    start = create_method(method.pop("name"), **method).swap_start
+    rates = [learning_rate(config, epoch, config.epochs) for epoch in range(config.epochs)]
+    full = rates.count(config.lr)
+    assert start * config.epochs == pytest.approx(full / 5)
+
+
+@pytest.mark.parametrize("name", ["pgd-table-1", "pgd-table-2"])
+def test_a_shorter_training_is_the_beginning_of_the_papers(name):
+    """Epoch by epoch at the same rate, and what is left out has hardly any rate."""
+    table = tables.Table.read(ROOT / "tables" / f"{name}.toml", ROOT / "recipes")
+    shorter = [job for job in table.jobs() if "train.epochs" in job.settings]
+    assert shorter
+    for job in shorter:
+        recipe = Experiment.from_toml(ROOT / "recipes" / f"{job.recipe}.toml", trust=True)
+        own, whole = (
+            [learning_rate(config, epoch, config.epochs) for epoch in range(config.epochs)]
+            for config in (
+                TrainConfig.from_dict(each.train) for each in (experiment_of(job), recipe)
+            )
+        )
+        assert own == whole[: len(own)]
+        assert max(whole[len(own) :]) <= 1e-5
+        assert job.settings.get("method.biased_epochs", len(own)) == len(own)
 
 
 def few_originals(collection: str, part: str, root: Path | None) -> Original:
@@ -312,17 +446,31 @@ def run_here(command: list[str], **_: object) -> SimpleNamespace:
     return SimpleNamespace(returncode=end.value.code or 0, stderr=errors.getvalue())
 
 
+def few_photographs(root: Path) -> None:
+    """Noise in place of BAR, five images of each action in each split."""
+    generator = torch.Generator().manual_seed(0)
+    for split in ("train", "test"):
+        folder = root / "bar" / split
+        folder.mkdir(parents=True)
+        for number, action in enumerate(ACTIONS * 5):
+            noise = torch.randint(0, 256, (64, 64, 3), dtype=torch.uint8, generator=generator)
+            Image.fromarray(noise.numpy()).save(folder / f"{action}_{number}.jpg")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("path", "row"), ROWS)
-def test_every_row_starts_and_gives_the_numbers_of_the_table(path, row, tmp_path, monkeypatch):
-    """Two steps on a few images, by the commands of the table."""
+@pytest.mark.parametrize(("job", "path"), STARTS)
+def test_every_row_starts_and_gives_the_numbers_of_the_table(job, path, tmp_path, monkeypatch):
+    """Two steps on a few images of each data set in the columns, by the commands of the table."""
     monkeypatch.setattr(digit_source, "load_original", few_originals)
+    few_photographs(tmp_path)
+    monkeypatch.setenv("CROSSBIAS_DATA", str(tmp_path))
+    monkeypatch.setattr(BAR, "fit", Fit(64, "squash"))
+    untrained = partial(timm.create_model, "tf_efficientnet_lite0", pretrained=False)
+    monkeypatch.setattr(backbone, "pretrained", untrained)
     monkeypatch.setattr(tables.subprocess, "run", run_here)
     monkeypatch.setattr(sys, "argv", sys.argv)
     monkeypatch.chdir(ROOT)
     table = tables.Table.read(path, ROOT / "recipes")
-    jobs = {job.column: job for job in table.jobs() if job.row == row and job.seed == 0}
-    job = next(iter(jobs.values()))
     record = tables.train(replace(job, settings=job.settings | SHORT), tmp_path, 1)
     assert record is not None
     assert "failed" not in record

@@ -85,6 +85,8 @@ def test_only_predictable_samples_are_left_out_and_equal_scores_at_random():
     assert chosen == [[0, 1], [1, 2]]
     all_of_them = removed(score, target, torch.arange(6), most=9, threshold=0.75)
     assert all_of_them.tolist() == [True, True, True, False, False, True]  # 3: the last of class 0
+    at_threshold = removed(score, target, torch.arange(6), most=9, threshold=0.9)
+    assert at_threshold.tolist() == [True, True, True, False, False, True]  # 5 is as high as asked
 
 
 def test_conflicting_samples_remain_where_features_show_the_bias(tmp_path):
