@@ -90,6 +90,23 @@ def run_sweep(
     return folder.status()
 
 
+def runs_to_train(plan: Plan, out: Path | str, *, retry: bool = False) -> list[Job]:
+    """The runs that ``run_sweep`` would train now; with a search, all that it may choose.
+
+    Args:
+        plan: The plan.
+        out: The sweep's folder, which need not exist.
+        retry: Whether failed runs would be tried again.
+
+    Raises:
+        CrossbiasError: The plan or the folder cannot be used.
+    """
+    folder, jobs = SweepFolder(out), plan.jobs()
+    plan.check_runs(jobs)
+    _check_same_sweep(folder, plan, jobs)
+    return jobs if plan.space is not None else _unfinished(folder, jobs, retry)
+
+
 def _check_same_sweep(folder: SweepFolder, plan: Plan, jobs: Sequence[Job]) -> None:
     """Refuse a folder that holds another sweep; a plan that only adds runs is the same one."""
     if not folder.exists:
