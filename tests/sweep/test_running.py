@@ -157,6 +157,18 @@ def test_another_sweep_in_the_folder_is_refused(plan_file, tmp_path, here):
         run_sweep(Plan.read(plan_file(TWO)), tmp_path / "full")
 
 
+def test_a_plan_with_another_alternative_keeps_the_runs_and_their_names(plan_file, tmp_path, here):
+    one = '[[method]]\nname = "pgd"\nq = 0.6\n'
+    rest = '[data]\nname = "toy-2d"\nsize = 12\ntest_size = 9\n[train]\nepochs = 1\n'
+    (before,) = run_sweep(Plan.read(plan_file(one + rest)), tmp_path / "s")
+    trained = (tmp_path / "s" / "runs" / before.name / "done").stat().st_mtime_ns
+    runs = run_sweep(Plan.read(plan_file(one + one.replace("6", "7") + rest)), tmp_path / "s")
+    assert [run.state for run in runs] == ["finished"] * 2
+    assert runs[0].name == before.name
+    assert "-q0.7-" in runs[1].name
+    assert (tmp_path / "s" / "runs" / before.name / "done").stat().st_mtime_ns == trained
+
+
 def test_two_processes_cannot_drive_one_sweep(plan_file, tmp_path, here):
     from crossbias.runs.writer import Writer
 

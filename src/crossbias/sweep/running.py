@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -59,7 +59,7 @@ def run_sweep(
     if jobs < 1:
         raise CrossbiasError(f"jobs must be at least 1, got {jobs}")
     folder, progress = SweepFolder(out), progress or Progress()
-    known = plan.jobs()
+    known = _named_as_before(folder, plan.jobs())
     plan.check_runs(known)
     _check_same_sweep(folder, plan, known)
     folder.path.mkdir(parents=True, exist_ok=True)
@@ -101,10 +101,21 @@ def runs_to_train(plan: Plan, out: Path | str, *, retry: bool = False) -> list[J
     Raises:
         CrossbiasError: The plan or the folder cannot be used.
     """
-    folder, jobs = SweepFolder(out), plan.jobs()
+    folder = SweepFolder(out)
+    jobs = _named_as_before(folder, plan.jobs())
     plan.check_runs(jobs)
     _check_same_sweep(folder, plan, jobs)
     return jobs if plan.space is not None else _unfinished(folder, jobs, retry)
+
+
+def _named_as_before(folder: SweepFolder, jobs: Sequence[Job]) -> list[Job]:
+    """The jobs; those whose configuration the folder has are called as they are there.
+
+    A name says what differs within a plan, which changes if the plan gets another alternative.
+    """
+    listed = folder.read_listing() if folder.exists else {}
+    names = {name.rpartition("-")[2]: name for name in listed}
+    return [replace(job, name=names.get(job.name.rpartition("-")[2], job.name)) for job in jobs]
 
 
 def _check_same_sweep(folder: SweepFolder, plan: Plan, jobs: Sequence[Job]) -> None:
