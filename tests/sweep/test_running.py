@@ -17,6 +17,7 @@ from crossbias.sweep.local import (
     free_device_memory,
     free_memory,
 )
+from crossbias.sweep.running import _executor
 from crossbias.sweep.worker import train_job
 
 TWO = """
@@ -284,6 +285,17 @@ def test_runs_save_and_end_if_their_driver_is_killed(plan_file, tmp_path, progra
         assert time.monotonic() < limit
         time.sleep(0.05)
     assert SweepFolder(tmp_path / "s").state_of(job.name) == "stopped"
+
+
+@pytest.mark.parametrize(("jobs", "threads"), [(1, 6), (4, 1), (9, 1)])
+def test_runs_share_the_threads_that_one_run_would_have(
+    plan_file, tmp_path, monkeypatch, jobs, threads
+):
+    """The processors of the machine are more than OMP_NUM_THREADS or a container may allow."""
+    monkeypatch.setattr("torch.get_num_threads", lambda: 6)
+    plan = Plan.read(plan_file(""))
+    executor = _executor(plan, SweepFolder(tmp_path), "local", jobs, None)
+    assert executor.threads == threads
 
 
 def test_a_run_waits_until_one_without_a_driver_has_saved(tmp_path, monkeypatch):

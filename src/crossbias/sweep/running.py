@@ -1,7 +1,6 @@
 """run_sweep: a plan in, finished run folders out."""
 
 import json
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -176,6 +175,6 @@ def _executor(
 
     from crossbias.sweep.local import LocalExecutor
 
-    threads = max((os.cpu_count() or 1) // jobs, 1)
+    threads = max(torch.get_num_threads() // jobs, 1)  # which a run alone would have, shared
     devices = torch.cuda.device_count()
     return LocalExecutor(folder.path, jobs=jobs, threads=threads, devices=devices)
