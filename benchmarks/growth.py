@@ -1,23 +1,22 @@
 """Time and peak memory of each step of the loop, for more and more rows of tiny images."""
 
 import io
-import os
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from benchmarks.measure import apart, in_a_process, seconds
 from crossbias.data import pack
 from crossbias.data.memory_maps import CACHE_VARIABLE
 
 SIDE = 8
 PICTURES = 500  # different images; labels differ in all rows
+PROGRAM = "from crossbias.cli import main; main()"
 COLUMNS = ("--target", "shape", "--bias", "place")
 
 
@@ -25,11 +24,11 @@ def measured(rows: int) -> dict[str, Any]:
     """Seconds and megabytes of each command on so many rows, each in a process of its own."""
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
-        start = time.perf_counter()
-        pack(_samples(rows), folder / "tars", tar_bytes=2**28)
-        found: dict[str, Any] = {"rows": rows, "pack": {"seconds": _since(start)}}
+        packing = seconds(partial(apart, _pack, rows, folder / "tars"))
+        found: dict[str, Any] = {"rows": rows, "pack": {"seconds": round(packing, 2)}}
+        environment = {CACHE_VARIABLE: str(folder / "cache"), "OMP_NUM_THREADS": "2"}
         for name, arguments in _commands().items():
-            found[name] = _command(arguments, folder)
+            found[name] = in_a_process(PROGRAM, arguments, folder, environment)
             print(rows, name, found[name], flush=True)
     return found
 
@@ -63,28 +62,8 @@ def _commands() -> dict[str, tuple[str, ...]]:
     }
 
 
-def _command(arguments: tuple[str, ...], folder: Path) -> dict[str, float]:
-    """Run a command, with imports."""
-    program = "from crossbias.cli import main; main()"
-    environment = os.environ | {CACHE_VARIABLE: str(folder / "cache"), "OMP_NUM_THREADS": "2"}
-    start = time.perf_counter()
-    with open(folder / "printed", "w") as printed:
-        process = subprocess.Popen(
-            [sys.executable, "-c", program, *arguments],
-            cwd=folder, env=environment, stdout=printed, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise RuntimeError((folder / "printed").read_text()[-2000:])
-    return {
-        "seconds": _since(start),
-        "processor seconds": round(usage.ru_utime + usage.ru_stime, 2),
-        "MB": round(usage.ru_maxrss / 1024, 1),
-    }
-
-
-def _since(start: float) -> float:
-    return round(time.perf_counter() - start, 2)
+def _pack(rows: int, folder: Path) -> None:
+    pack(_samples(rows), folder, tar_bytes=2**28)
 
 
 def _samples(rows: int) -> Iterator[dict[str, Any]]:

@@ -7,18 +7,14 @@ its time and memory are contained in those of the other steps. Labels are those 
 whose images are never looked at; associations are those of an audit.
 """
 
-import multiprocessing
-import os
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import keep
+from benchmarks.measure import apart, in_a_process, keep
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 PART = 2**20  # rows that are written at a time
@@ -53,14 +49,9 @@ def main() -> None:
 def _measured(rows: int) -> dict[str, Any]:
     found: dict[str, Any] = {"rows": rows}
     with tempfile.TemporaryDirectory() as home:
-        # A process counts the memory of the one that started it, so that this one stays small.
-        writer = multiprocessing.get_context("spawn").Process(
-            target=_write, args=(Path(home), rows)
-        )
-        writer.start()
-        writer.join()
+        apart(_write, Path(home), rows)
         for name, code in _steps(rows).items():
-            found[name] = _step(code, Path(home))
+            found[name] = in_a_process(code, (), Path(home), {"OMP_NUM_THREADS": "1"})
             print(rows, name, found[name], flush=True)
     return found
 
@@ -87,23 +78,6 @@ def _steps(rows: int) -> dict[str, str]:
         "verify with clusters, Parquet": VERIFY.format(
             table="rows.parquet", prediction="p", options=f"{positive} --cluster patient"
         ),
-    }
-
-
-def _step(code: str, folder: Path) -> dict[str, float]:
-    start = time.perf_counter()
-    with open(folder / "printed", "w") as printed:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code], cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"},
-            stdout=printed, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise RuntimeError((folder / "printed").read_text()[-2000:])
-    return {
-        "seconds": round(time.perf_counter() - start, 2),
-        "processor seconds": round(usage.ru_utime + usage.ru_stime, 2),
-        "MB": round(usage.ru_maxrss / 1024, 1),
     }
 
 

@@ -1,15 +1,20 @@
 """Timing two things fairly, and keeping what was found."""
 
 import json
+import multiprocessing
+import os
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
 
+import crossbias
 from crossbias.train.environment import environment, source_commit
 
 RESULTS = Path(__file__).parent / "results"
@@ -37,6 +42,38 @@ def ratio(times: dict[str, list[float]], first: str, second: str) -> float:
     """How much longer the first takes: the median over the turns of their ratio."""
     pairs = zip(times[first], times[second], strict=True)
     return statistics.median(one / other for one, other in pairs)
+
+
+def in_a_process(
+    code: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
+) -> dict[str, float]:
+    """Seconds and megabytes of a program with this checkout's crossbias, imports included.
+
+    The memory is the largest of the process and of the one that starts it, so stay small.
+    """
+    source = str(Path(crossbias.__file__).parents[1])
+    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    start = time.perf_counter()
+    with open(folder / "printed", "w") as printed:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *arguments],
+            cwd=folder, env=os.environ | environment | {"PYTHONPATH": path},
+            stdout=printed, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise RuntimeError((folder / "printed").read_text()[-2000:])
+    return {
+        "seconds": round(time.perf_counter() - start, 2),
+        "processor seconds": round(usage.ru_utime + usage.ru_stime, 2),
+        "MB": round(usage.ru_maxrss / 1024, 1),
+    }
+
+
+def apart(action: Callable[..., None], *arguments: object) -> None:
+    """Do something in another process, so that this one stays small."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        pool.submit(action, *arguments).result()
 
 
 def keep(name: str, found: dict[str, Any], device: str, *, part: str = "") -> None:

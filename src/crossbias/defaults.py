@@ -14,6 +14,7 @@ from PIL import Image
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images.encoded_images import EncodedImage
+from crossbias.data.lazy_rows import LazyRows
 from crossbias.data.own.table_source import TableSource
 from crossbias.formatting import setting
 from crossbias.networks.recipe import Recipe
@@ -65,7 +66,9 @@ class Chosen:
         if "size" in data:
             return cls(recipe, gpu, {"network": picked})
         insists = recipe.options.get("img_size") or side_of_network(recipe.name)
-        largest = side_of_images([source.items[row] for row in source.rows("train", seed=seed)])
+        largest = side_of_images(
+            LazyRows(source.items.__getitem__, source.rows("train", seed=seed))
+        )
         fitting = side_for(gpu=gpu, pretrained=is_pretrained(recipe), largest=largest)
         source.size = insists or fitting
         return cls(recipe, gpu, {"network": picked, "data": {"size": source.size}})

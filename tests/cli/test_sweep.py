@@ -46,6 +46,31 @@ def test_a_dry_run_lists_the_runs_and_estimates_the_time(crossbias, plan, tmp_pa
     assert not (tmp_path / "s").exists()
 
 
+def test_a_dry_run_is_about_the_runs_that_are_left(crossbias, plan, tmp_path, program):
+    (tmp_path / "first.toml").write_text(PLAN.replace("[0, 1]", "[0]"))
+    assert crossbias("sweep", "first.toml", "--out", "s", "--quiet")[0] == 0
+    code, out, _err = crossbias("sweep", plan, "--out", "s", "--dry-run")
+    assert code == 0
+    assert "2 runs: about " in out
+    assert "-seed1-" in out
+    assert "seed0" not in out
+    failed = next(line for line in out.splitlines() if line.startswith("erm-"))
+    SweepFolder(tmp_path / "s").keep_failure(failed, "no memory")
+    assert "1 runs: about " in crossbias("sweep", plan, "--out", "s", "--dry-run")[1]
+    assert "2 runs: about " in crossbias("sweep", plan, "--out", "s", "--dry-run", "--retry")[1]
+    assert crossbias("sweep", plan, "--out", "s", "--retry", "--quiet")[0] == 0
+    code, out, _err = crossbias("sweep", plan, "--out", "s", "--dry-run")
+    assert (code, out) == (0, "nothing to train: s has all runs of the plan\n")
+
+
+def test_a_dry_run_refuses_the_folder_of_another_sweep(crossbias, plan, tmp_path, program):
+    assert crossbias("sweep", plan, "--out", "s", "--quiet")[0] == 0
+    (tmp_path / "other.toml").write_text(PLAN.replace("[0, 1]", "[2]"))
+    code, _out, err = crossbias("sweep", "other.toml", "--out", "s", "--dry-run")
+    assert code == 2
+    assert "s holds another sweep: 4 of its runs are not in this plan" in err
+
+
 def test_a_plan_of_a_million_runs_asks_first(crossbias, tmp_path):
     values = ", ".join(map(str, range(1, 1001)))
     grid = f"[grid]\ntrain.epochs = [{values}]\ntrain.batch_size = [{values}]\n"

@@ -1,5 +1,6 @@
 """The cache: nothing is decoded twice, nothing half-written or damaged is used."""
 
+import hashlib
 import os
 import shutil
 import signal
@@ -113,6 +114,28 @@ def test_a_further_split_reads_few_records_however_many_there_are(files, cache, 
         read_images([*files[first:], *files[:first]], Fit(8), cache=cache)
         counts.append(len(read))
     assert counts[1:] == counts[1:2] * 4
+
+
+def test_a_search_for_one_of_many_copies_looks_at_one(tmp_path, cache, monkeypatch):
+    """Before, each search listed all copies: a split of n copies took time with n squared."""
+    content = save(tmp_path / "one.png", noise()).read_bytes()
+    copies = [tmp_path / f"{number}.png" for number in range(50)]
+    for copy in copies:
+        copy.write_bytes(content)
+    read_images(copies, Fit(8), cache=cache)
+    looked: list[object] = []
+
+    class Counted(list):
+        def __getitem__(self, at):
+            looked.append(at)
+            return super().__getitem__(at)
+
+    known = known_rows.KnownRows(entry(cache).parent, 3 * 8 * 8)
+    monkeypatch.setattr(known, "_read", Counted())
+    found = known.find(hashlib.sha256(content).digest())
+    assert found is not None
+    assert len(looked) == 1
+    assert known._heads.dtype.isnative  # else numpy copies all of them for each search
 
 
 def test_files_that_moved_or_were_touched_are_known_by_content(files, cache, decodings, tmp_path):

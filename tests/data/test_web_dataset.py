@@ -14,6 +14,7 @@ from PIL import Image
 from crossbias.data import load, pack
 from crossbias.data.own.packing import streamed
 from crossbias.data.own.tar_samples import tar_samples
+from crossbias.data.own.web_dataset import WebDataset
 from crossbias.errors import CrossbiasError
 
 from .pictures import noise, save
@@ -239,3 +240,22 @@ def test_the_command_streams_a_folder_of_parquet_files(tmp_path, crossbias, monk
     assert found.classes == ("ill", "well")
     with pytest.raises(CrossbiasError, match=r"datasets cannot read dev of"):
         streamed(str(tmp_path / "parquet"), "dev")
+
+
+def test_rows_of_tars_keep_columns_and_make_the_rest_when_asked(tmp_path):
+    """A list of a million images with their names took a kilobyte for each of them."""
+    first = {"0.png": picture(0), "0.json": b'{"place": "north", "sex": "f"}'}
+    second = {"1.png": picture(1), "1.json": b'{"age": 3, "place": "north"}'}
+    write_tar(tmp_path / "a.tar", first)
+    write_tar(tmp_path / "b.tar", second)
+    source = WebDataset(path=str(tmp_path))
+    columns = {name: list(cells) for name, cells in source.table.columns.items()}
+    assert columns == {"place": ["north", "north"], "sex": ["f", ""], "age": ["", "3"]}
+    assert list(columns) == ["place", "sex", "age"]
+    assert source.table.column("place")[0] is source.table.column("place")[1]
+    assert list(source.table.where) == ["a.tar 0", "b.tar 1"]
+    assert [item.name for item in source.items] == ["a.tar 0: the image", "b.tar 1: the image"]
+    assert source.items[1] is not source.items[1]
+    with source.items[-1].open() as file:
+        assert file.read() == picture(1)
+    assert source.items[1:][0].size == len(picture(1))

@@ -98,6 +98,17 @@ def test_a_worker_that_is_killed_resumes_elsewhere_to_the_same_bits(cluster, pla
         assert folder.model.read_bytes() == other.model.read_bytes()
 
 
+def test_without_an_address_a_cluster_of_this_machine_is_started_and_ended(
+    ray_variables, plan_file, tmp_path
+):
+    import ray
+
+    plan = Plan.read(plan_file(PLAN.replace("200", "1")))
+    runs = run_sweep(plan, tmp_path / "ray", on="ray", jobs=2)
+    assert [run.state for run in runs] == ["finished"] * 3
+    assert not ray.is_initialized()
+
+
 FOLDER = """
 seeds = [0, 1, 2, 3]
 [data]

@@ -17,6 +17,7 @@ from crossbias.sweep.local import (
     free_device_memory,
     free_memory,
 )
+from crossbias.sweep.running import _executor
 from crossbias.sweep.worker import train_job
 
 TWO = """
@@ -157,6 +158,18 @@ def test_another_sweep_in_the_folder_is_refused(plan_file, tmp_path, here):
         run_sweep(Plan.read(plan_file(TWO)), tmp_path / "full")
 
 
+def test_a_plan_with_another_alternative_keeps_the_runs_and_their_names(plan_file, tmp_path, here):
+    one = '[[method]]\nname = "pgd"\nq = 0.6\n'
+    rest = '[data]\nname = "toy-2d"\nsize = 12\ntest_size = 9\n[train]\nepochs = 1\n'
+    (before,) = run_sweep(Plan.read(plan_file(one + rest)), tmp_path / "s")
+    trained = (tmp_path / "s" / "runs" / before.name / "done").stat().st_mtime_ns
+    runs = run_sweep(Plan.read(plan_file(one + one.replace("6", "7") + rest)), tmp_path / "s")
+    assert [run.state for run in runs] == ["finished"] * 2
+    assert runs[0].name == before.name
+    assert "-q0.7-" in runs[1].name
+    assert (tmp_path / "s" / "runs" / before.name / "done").stat().st_mtime_ns == trained
+
+
 def test_two_processes_cannot_drive_one_sweep(plan_file, tmp_path, here):
     from crossbias.runs.writer import Writer
 
@@ -272,6 +285,17 @@ def test_runs_save_and_end_if_their_driver_is_killed(plan_file, tmp_path, progra
         assert time.monotonic() < limit
         time.sleep(0.05)
     assert SweepFolder(tmp_path / "s").state_of(job.name) == "stopped"
+
+
+@pytest.mark.parametrize(("jobs", "threads"), [(1, 6), (4, 1), (9, 1)])
+def test_runs_share_the_threads_that_one_run_would_have(
+    plan_file, tmp_path, monkeypatch, jobs, threads
+):
+    """The processors of the machine are more than OMP_NUM_THREADS or a container may allow."""
+    monkeypatch.setattr("torch.get_num_threads", lambda: 6)
+    plan = Plan.read(plan_file(""))
+    executor = _executor(plan, SweepFolder(tmp_path), "local", jobs, None)
+    assert executor.threads == threads
 
 
 def test_a_run_waits_until_one_without_a_driver_has_saved(tmp_path, monkeypatch):

@@ -1,6 +1,8 @@
 import json
 import math
+import signal
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -85,6 +87,44 @@ def test_a_search_goes_on_where_it_was_killed(plan_file, tmp_path, here, monkeyp
     assert {len(trials) for trials in whole.values()} == {3}
     states = {trial["state"] for trials in whole.values() for trial in trials}
     assert states == {"complete"}
+
+
+DRIVER = """
+import os, signal, sys
+from pathlib import Path
+import crossbias.sweep.running as running
+from crossbias.sweep import Plan
+from crossbias.sweep.search import SearchJobs
+sys.path.append(sys.argv[3])
+from conftest import Here
+
+running._executor = lambda plan, folder, on, jobs, address: Here(folder.path, jobs)
+heard, told = [], SearchJobs.tell
+def tell(self, outcome):
+    if len(heard) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)  # nothing is cleaned up
+    heard.append(outcome.name)
+    told(self, outcome)
+SearchJobs.tell = tell
+running.run_sweep(Plan.read(Path(sys.argv[1])), sys.argv[2])
+"""
+
+
+def test_the_journal_of_a_search_survives_a_killed_driver(plan_file, tmp_path, program, here):
+    path, folder = plan_file(SEARCH), tmp_path / "s"
+    driver = program(DRIVER, ["-c", str(path), str(folder), str(Path(__file__).parent)])
+    printed = driver.communicate()
+    assert driver.returncode == -signal.SIGKILL, printed
+    finished = {run.name for run in (folder / "runs").iterdir() if (run / "done").exists()}
+    assert len(finished) == 4
+    drawn = {file.stem: file.read_bytes() for file in (folder / "search").glob("*.journal")}
+    run_sweep(Plan.read(path), folder)
+    for file in (folder / "search").glob("*.journal"):
+        assert file.read_bytes().startswith(drawn[file.stem])  # nothing is drawn again
+    whole = {method: record["trials"] for method, record in records(folder).items()}
+    assert {len(trials) for trials in whole.values()} == {3}
+    assert {trial["state"] for trials in whole.values() for trial in trials} == {"complete"}
+    assert finished <= {trial["run"] for trials in whole.values() for trial in trials}
 
 
 def test_a_search_may_get_more_trials_but_no_other_space(plan_file, searched, here):

@@ -14,6 +14,7 @@ from crossbias.verify import Metrics, verify, wilson
 from crossbias.verify.clusters import (
     clustered_accuracy,
     design_effects,
+    distinct,
     effective_samples,
     share_of,
     typical_size,
@@ -183,3 +184,13 @@ def test_effects_on_several_answers_equal_a_loop(weighted: bool) -> None:
         independent = min(kish, seen) if weighted else rows.sum()
         few = (t.ppf(0.975, rows.sum() / size - 1) / norm.ppf(0.975)) ** 2
         assert found[number].item() == pytest.approx(rows.sum() / independent * effect * few)
+
+
+@pytest.mark.parametrize("largest", [0, 5, 500, 10**12])
+@pytest.mark.parametrize("least", [0, -3])
+def test_distinct_numbers_are_those_of_a_sort(largest, least):
+    drawn = torch.randint(least, largest + 1, (300,), generator=torch.Generator().manual_seed(0))
+    expected = torch.unique(drawn, return_inverse=True)
+    for found, wanted in zip(distinct(drawn), expected, strict=True):
+        assert torch.equal(found, wanted)
+    assert [len(each) for each in distinct(drawn[:0])] == [0, 0]

@@ -17,7 +17,7 @@ from crossbias.formatting import duration, first_few
 from crossbias.progress import shown_progress
 from crossbias.runs.sweeps import SweepFolder, SweepRun
 from crossbias.runs.writer import is_written
-from crossbias.sweep import Job, Plan, run_sweep
+from crossbias.sweep import Plan, run_sweep, runs_to_train
 
 Place = StrEnum("Place", ["local", "slurm", "ray"])  # where a sweep runs
 
@@ -75,7 +75,7 @@ def sweep(
         raise CrossbiasError("no plan is named: crossbias sweep PLAN.toml --out sweeps/NAME")
     found = Plan.read(plan, trust=trust)
     if dry_run:
-        _print_estimate(found, jobs)
+        _print_estimate(found, out, jobs, retry=retry)
         return
     _ask(found, yes)
     chosen: Any = on.value
@@ -124,13 +124,19 @@ def _print_runs(runs: list[SweepRun], *, failures_only: bool) -> None:
             say(f"and {len(shown) - _SHOWN:,} more")
 
 
-def _print_estimate(plan: Plan, jobs: int) -> None:
+def _print_estimate(plan: Plan, out: Path, jobs: int, *, retry: bool) -> None:
     from crossbias.sweep.estimate import estimate
 
-    runs = _without_asking(plan)
+    if plan.size > 100 * _MANY:
+        raise CrossbiasError(
+            f"the plan has {plan.size:,} runs, too many to list; give fewer values in [grid]"
+        )
+    runs = runs_to_train(plan, out, retry=retry)
+    if not runs:
+        say(f"nothing to train: {out} has all runs of the plan")
+        return
     for name in first_few([job.name for job in runs], most=_SHOWN):
         say(name)
-    plan.check_runs(runs)
     seconds = estimate(runs, shown_progress())
     trials = ""
     total = sum(seconds)
@@ -142,14 +148,6 @@ def _print_estimate(plan: Plan, jobs: int) -> None:
         f"{len(runs)} runs{trials}: about {duration(total / max(jobs, 1))} with {jobs} at a time, "
         f"if the machine has room for them"
     )
-
-
-def _without_asking(plan: Plan) -> list[Job]:
-    if plan.size > 100 * _MANY:
-        raise CrossbiasError(
-            f"the plan has {plan.size:,} runs, too many to list; give fewer values in [grid]"
-        )
-    return plan.jobs()
 
 
 def _ask(plan: Plan, yes: bool) -> None:

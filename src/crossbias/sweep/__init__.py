@@ -2,6 +2,6 @@
 
 from crossbias.sweep.job import Job, Outcome
 from crossbias.sweep.plan import Plan
-from crossbias.sweep.running import BACKENDS, Backend, run_sweep
+from crossbias.sweep.running import BACKENDS, Backend, run_sweep, runs_to_train
 
-__all__ = ["BACKENDS", "Backend", "Job", "Outcome", "Plan", "run_sweep"]
+__all__ = ["BACKENDS", "Backend", "Job", "Outcome", "Plan", "run_sweep", "runs_to_train"]

@@ -98,7 +98,7 @@ class Plan:
     def job(self, tables: Tables, seed: int, varied: Mapping[str, Any]) -> Job:
         """One run of a configuration."""
         seeded = {**tables, "train": {**tables["train"], "seed": seed}}
-        named = dict(varied) | ({"train.seed": seed} if len(self.seeds) > 1 else {})
+        named = dict(varied) | {"train.seed": seed}  # always: further seeds keep the names
         return make_job(seeded, named)
 
     def _combinations(self) -> Iterator[tuple[Tables, dict[str, Any]]]:

@@ -1,10 +1,9 @@
 """run_sweep: a plan in, finished run folders out."""
 
 import json
-import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -59,7 +58,7 @@ def run_sweep(
     if jobs < 1:
         raise CrossbiasError(f"jobs must be at least 1, got {jobs}")
     folder, progress = SweepFolder(out), progress or Progress()
-    known = plan.jobs()
+    known = _named_as_before(folder, plan.jobs())
     plan.check_runs(known)
     _check_same_sweep(folder, plan, known)
     folder.path.mkdir(parents=True, exist_ok=True)
@@ -88,6 +87,34 @@ def run_sweep(
         with suppress(OSError):
             folder.path.rmdir()  # where the backend refused, and it is empty
     return folder.status()
+
+
+def runs_to_train(plan: Plan, out: Path | str, *, retry: bool = False) -> list[Job]:
+    """The runs that ``run_sweep`` would train now; with a search, all that it may choose.
+
+    Args:
+        plan: The plan.
+        out: The sweep's folder, which need not exist.
+        retry: Whether failed runs would be tried again.
+
+    Raises:
+        CrossbiasError: The plan or the folder cannot be used.
+    """
+    folder = SweepFolder(out)
+    jobs = _named_as_before(folder, plan.jobs())
+    plan.check_runs(jobs)
+    _check_same_sweep(folder, plan, jobs)
+    return jobs if plan.space is not None else _unfinished(folder, jobs, retry)
+
+
+def _named_as_before(folder: SweepFolder, jobs: Sequence[Job]) -> list[Job]:
+    """The jobs; those whose configuration the folder has are called as they are there.
+
+    A name says what differs within a plan, which changes if the plan gets another alternative.
+    """
+    listed = folder.read_listing() if folder.exists else {}
+    names = {name.rpartition("-")[2]: name for name in listed}
+    return [replace(job, name=names.get(job.name.rpartition("-")[2], job.name)) for job in jobs]
 
 
 def _check_same_sweep(folder: SweepFolder, plan: Plan, jobs: Sequence[Job]) -> None:
@@ -148,6 +175,6 @@ def _executor(
 
     from crossbias.sweep.local import LocalExecutor
 
-    threads = max((os.cpu_count() or 1) // jobs, 1)
+    threads = max(torch.get_num_threads() // jobs, 1)  # which a run alone would have, shared
     devices = torch.cuda.device_count()
     return LocalExecutor(folder.path, jobs=jobs, threads=threads, devices=devices)

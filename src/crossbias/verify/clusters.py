@@ -15,6 +15,7 @@ from crossbias.verify.intervals import NO_SAMPLES, Estimate, lowest_of, wilson, 
 if TYPE_CHECKING:
     from crossbias.verify.metrics import Metrics
 
+_DENSE = 8  # times as many marks as numbers, at most
 _Z: Final = 1.959963984540054  # the normal quantile of a 95% interval
 
 
@@ -78,7 +79,7 @@ def shares_by(
     if cluster is None and weight is None:
         hits, sizes = (torch.bincount(each, minlength=parts) for each in (part[flags], part))
         return tuple(map(wilson, hits.tolist(), sizes.tolist()))
-    cluster = None if cluster is None else torch.unique(cluster[known], return_inverse=True)[1]
+    cluster = None if cluster is None else distinct(cluster[known])[1]
     weight = None if weight is None else weight[known].double()
     return tuple(map(_limited, _means_of_parts(flags, part, parts, cluster, weight)))
 
@@ -114,7 +115,7 @@ def design_effects(
     known = part != UNKNOWN
     if not known.any():
         return torch.ones(parts).double()
-    cluster = None if cluster is None else torch.unique(cluster[known], return_inverse=True)[1]
+    cluster = None if cluster is None else distinct(cluster[known])[1]
     weight = None if weight is None else weight[known].double()
     kinds = int(kind.max()) + 1
     found = _shares_of_parts(kind[known], kinds, part[known], parts, cluster, weight)
@@ -140,7 +141,7 @@ def with_clusters(
             independent.
         weight: ``(n,)`` float, how much each sample counts; None where all count the same.
     """
-    cluster = None if cluster is None else torch.unique(cluster, return_inverse=True)[1]
+    cluster = None if cluster is None else distinct(cluster)[1]
     right, cells = answers == targets, metrics.cells
     place = cells.place_of(targets, biases)
     means = {
@@ -240,9 +241,9 @@ def _shares_of_parts(
     if weight is not None:
         effective = _by_weight(rates, sums, squares, alone)
     if cluster is not None:
-        pairs, pair = torch.unique(part * (int(cluster.max()) + 1) + cluster, return_inverse=True)
+        pairs, pair = distinct(part * (int(cluster.max()) + 1) + cluster)
         owner = pairs // (int(cluster.max()) + 1)  # the part of each (part, cluster) pair
-        triples, triple = torch.unique(pair * kinds + kind, return_inverse=True)
+        triples, triple = distinct(pair * kinds + kind)
         of_pair = torch.bincount(pair, weights=of_sample)
         of_triple = torch.bincount(triple, weights=of_sample)
         known = rates.flatten()[owner[triples // kinds] * kinds + triples % kinds]
@@ -316,7 +317,7 @@ def _mean(
         independent = max(independent, float(influence.square().sum()))
     effective = mean * (1 - mean) / independent
     if cluster is not None:
-        _, each = torch.unique(cluster[chosen], return_counts=True)
+        each = torch.bincount(distinct(cluster[chosen])[1])
         quantile = float(stdtrit(max(int(chosen.sum()) / typical_size(each) - 1, 1), 0.975))
         effective *= (_Z / quantile) ** 2 / inflation(influence, place, cluster[chosen])
     return _Mean(min(value, 1.0), effective, int(chosen.sum()))
@@ -335,12 +336,12 @@ def inflation(influence: Tensor, part: Tensor, cluster: Tensor) -> float:
         part: ``(n,)`` int64, the part of each sample, numbered from 0 without gaps.
         cluster: ``(n,)`` int64, the cluster of each sample.
     """
-    members = torch.unique(cluster, return_inverse=True)[1]
+    members = distinct(cluster)[1]
     clusters, alone = int(members.max()) + 1, float((influence**2).sum())
     size = typical_size(torch.bincount(members))
     if not alone or clusters < 2:
         return size
-    pairs, pair = torch.unique(members * (int(part.max()) + 1) + part, return_inverse=True)
+    pairs, pair = distinct(members * (int(part.max()) + 1) + part)
     in_part = pairs % (int(part.max()) + 1)
     share = torch.bincount(pair).double() / torch.bincount(part)[in_part]
     sums = torch.zeros(len(pairs)).double().index_add(0, pair, influence)
@@ -357,3 +358,19 @@ def inflation(influence: Tensor, part: Tensor, cluster: Tensor) -> float:
 def typical_size(sizes: Tensor) -> float:
     """The mean size of the cluster that a sample is in: large clusters count by their samples."""
     return float(sizes.double().square().sum() / sizes.sum())
+
+
+def distinct(numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct ones of some whole numbers, sorted, and the place of each among them.
+
+    Numbers from 0 to a few times their count are marked, not sorted: that is linear.
+
+    >>> distinct(torch.tensor([5, 0, 5]))
+    (tensor([0, 5]), tensor([1, 0, 1]))
+    """
+    if not len(numbers) or numbers.min() < 0 or numbers.max() > _DENSE * len(numbers):
+        found, place = torch.unique(numbers, return_inverse=True)
+        return found, place
+    present = torch.zeros(int(numbers.max()) + 1, dtype=torch.bool)
+    present[numbers] = True
+    return present.nonzero().squeeze(1), (present.cumsum(0) - 1)[numbers]

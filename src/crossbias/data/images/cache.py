@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -29,7 +30,7 @@ from crossbias.progress import Progress
 Store = Literal["pixels", "bytes"]
 """What the cache keeps of an image: its pixels, or its file, which is decoded when it is read."""
 
-_BLOCK = 64  # images decoded between two reports of progress
+_PART = 16  # images that a thread decodes before it hands them over: small ones take less than that
 _PAUSE = 0.1  # seconds between two looks at shards that other processes write
 _SPARE = 64 * 2**20  # bytes to leave free on the disk
 
@@ -56,7 +57,7 @@ def cached(
     encoded = None
     if store == "bytes":
         encoded = (np.array([item.size for item in items]), decode)
-    identities = hashed([item.identity for item in items])
+    identities = hashed(item.identity for item in items)
     array = CacheArray.of(kind_folder, identities, shape, encoded=encoded)
     for folder in (kind_folder, *array.folders):
         check_private(folder)
@@ -162,10 +163,17 @@ class _Building:
             except CrossbiasError as error:
                 return error
 
-        with ThreadPoolExecutor(processors()) as pool, entry.writer() as write:
-            for start in range(0, len(missing), _BLOCK):
-                numbers = missing[start : start + _BLOCK]
-                for number, made in zip(numbers, pool.map(make, numbers), strict=True):
+        def make_all(numbers: Sequence[int]) -> list[CachedRow | CrossbiasError]:
+            return list(map(make, numbers))
+
+        threads = processors()
+        block = 2 * threads * _PART  # images between two reports of progress
+        with ThreadPoolExecutor(threads) as pool, entry.writer() as write:
+            for start in range(0, len(missing), block):
+                numbers = missing[start : start + block]
+                parts = [numbers[at : at + _PART] for at in range(0, len(numbers), _PART)]
+                rows = chain.from_iterable(pool.map(make_all, parts))
+                for number, made in zip(numbers, rows, strict=True):
                     if isinstance(made, CachedRow):
                         write(number, made)
                     else:

@@ -179,7 +179,7 @@ class CacheEntry:
         return {"format": FORMAT, "shape": shape, **stamp}
 
 
-def hashed(identities: Sequence[str]) -> np.ndarray:
+def hashed(identities: Iterable[str]) -> np.ndarray:
     """SHA-256 of each identity, (n,)."""
     digests = b"".join(hashlib.sha256(identity.encode()).digest() for identity in identities)
     return np.frombuffer(digests, _HASH)

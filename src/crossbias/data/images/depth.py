@@ -5,7 +5,7 @@ images are nearly black.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import chain
@@ -15,12 +15,14 @@ from typing import NamedTuple
 from crossbias.data.images.decoding import open_image, wide_values
 from crossbias.data.images.dicom import is_dicom
 from crossbias.data.images.encoded_images import EncodedImage
+from crossbias.data.images.encoded_shard import processors
 from crossbias.data.memory_maps import cache_folder
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
 from crossbias.runs.files import read_json, write_json
 
-_BLOCK = 1024  # images looked at at a time
+_BLOCK = 2**14  # images looked at at a time
+_PART = 64  # images that a thread looks at before it hands its findings over
 
 
 class WideImages(NamedTuple):
@@ -45,23 +47,36 @@ def wide_images(
 
     The result is kept in the cache, so the files are opened again only if one of them changed.
     """
-    key = hashlib.sha256(repr([item.identity for item in items]).encode()).hexdigest()[:32]
-    path = cache_folder(cache) / "wide" / f"{key}.json"
+    path = cache_folder(cache) / "wide" / f"{_key(items)}.json"
     with suppress(CrossbiasError, TypeError):  # not there, damaged, or of another version
         return WideImages(**read_json(path))
     found = WideImages(0, 0)
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(processors()) as pool:
         # A pool holds a kilobyte for each task, so it gets some at a time.
-        blocks = (items[start : start + _BLOCK] for start in range(0, len(items), _BLOCK))
-        for value in chain.from_iterable(pool.map(_largest, block) for block in blocks):
-            if value is not None:
-                if progress is not None and not found.images:
-                    progress.note("there are 16-bit images; finding their largest value, once")
-                found = WideImages(found.images + 1, max(found.largest, value))
+        for start in range(0, len(items), _BLOCK):
+            block = items[start : start + _BLOCK]
+            parts = [block[at : at + _PART] for at in range(0, len(block), _PART)]
+            for value in chain.from_iterable(pool.map(_largest_of_each, parts)):
+                if value is not None:
+                    if progress is not None and not found.images:
+                        progress.note("there are 16-bit images; finding their largest value, once")
+                    found = WideImages(found.images + 1, max(found.largest, value))
     with suppress(CrossbiasError, OSError):  # whoever decodes the images reports a full disk
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, found._asdict())
     return found
+
+
+def _key(items: Iterable[EncodedImage]) -> str:
+    """A name for what these images are."""
+    key = hashlib.sha256()
+    for item in items:
+        key.update(f"{item.identity!r}, ".encode())
+    return key.hexdigest()[:32]
+
+
+def _largest_of_each(items: Iterable[EncodedImage]) -> list[int | None]:
+    return list(map(_largest, items))
 
 
 def _largest(item: EncodedImage) -> int | None:

@@ -17,7 +17,7 @@ from crossbias.data.images.cache_entry import (
     seals_of,
 )
 
-_HEAD = np.dtype(">u8")  # the first bytes of a hash, by which rows are sorted
+_HEAD = np.dtype(np.uint64)  # the first bytes of a hash, by which rows are sorted
 
 
 class KnownRows:
@@ -42,21 +42,23 @@ class KnownRows:
     def find(self, key: bytes) -> CachedRow | None:
         """The row with this identity or content, if what is stored still matches its record."""
         with self._lock:  # several threads look for rows
-            found = self._candidates(key)
-            while not found and self._unread:
+            shards, numbers = self._candidates(key)
+            while not len(shards) and self._unread:
                 self._read_more()
-                found = self._candidates(key)
-        for folder, number in found:
-            if (row := self._stored_row(folder, number, key)) is not None:
+                shards, numbers = self._candidates(key)
+        for shard, number in zip(shards, numbers, strict=True):
+            if (row := self._stored_row(self._read[shard], int(number), key)) is not None:
                 return row
         return None
 
-    def _candidates(self, key: bytes) -> list[tuple[Path, int]]:
-        """Shards and rows that may have a hash: its first bytes are the same."""
+    def _candidates(self, key: bytes) -> tuple[np.ndarray, np.ndarray]:
+        """Shards and rows that may have a hash: its first bytes are the same.
+
+        Thousands of rows may be copies of one image, so nothing is made of each of them.
+        """
         head = np.frombuffer(key, _HEAD, 1)[0]
         first, last = (int(np.searchsorted(self._heads, head, side)) for side in ("left", "right"))
-        places = zip(self._shards[first:last], self._numbers[first:last], strict=True)
-        return [(self._read[shard], int(number)) for shard, number in places]
+        return self._shards[first:last], self._numbers[first:last]
 
     def _read_more(self) -> None:
         """Read the records of as many rows again as are known, so that few sorts are needed."""

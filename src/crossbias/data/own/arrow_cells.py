@@ -37,26 +37,3 @@ class ArrowCells(Sequence[str]):
         coded = self._column.combine_chunks().dictionary_encode(null_encoding="encode")
         places, texts = distinct_of(list(map(as_text, coded.dictionary.to_pylist())))
         return places[coded.indices.to_numpy()], texts
-
-
-class NumberedRows(Sequence[str]):
-    """Where each row is, in messages: ``labels.csv line 2`` and so on.
-
-    >>> list(NumberedRows("labels.csv line", 2, 2))
-    ['labels.csv line 2', 'labels.csv line 3']
-    """
-
-    def __init__(self, name: str, first: int, count: int) -> None:
-        self._name, self._rows = name, range(first, first + count)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, row: int) -> str: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[str]: ...
-    def __getitem__(self, row: int | slice) -> str | list[str]:
-        if isinstance(row, slice):
-            return [f"{self._name} {number}" for number in self._rows[row]]
-        return f"{self._name} {self._rows[row]}"

@@ -7,10 +7,12 @@ import io
 import shlex
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from crossbias.data.own.arrow_cells import ArrowCells, NumberedRows
+from crossbias.data.lazy_rows import LazyRows
+from crossbias.data.own.arrow_cells import ArrowCells
 from crossbias.data.own.table import LabelTable
 from crossbias.errors import CrossbiasError
 from crossbias.extras import check_installed
@@ -74,7 +76,7 @@ def _plain_text(path: Path, suffix: str) -> LabelTable | None:
     if found.num_rows != lines - 1:
         return None
     columns = {name: ArrowCells(found.column(at)) for at, name in enumerate(names) if name}
-    where = NumberedRows(f"{path.name} line", 2, found.num_rows)
+    where = LazyRows(partial(_place, f"{path.name} line"), range(2, found.num_rows + 2))
     return LabelTable(str(path), columns, where, _note(path, separator, usual))
 
 
@@ -153,4 +155,9 @@ def _parquet(path: Path) -> LabelTable:
     except pyarrow.ArrowInvalid as error:
         raise CrossbiasError(f"{path} is not a Parquet file: {error}") from error
     columns = {name: ArrowCells(found.column(name)) for name in found.column_names}
-    return LabelTable(str(path), columns, NumberedRows(f"{path.name} row", 1, found.num_rows))
+    where = LazyRows(partial(_place, f"{path.name} row"), range(1, found.num_rows + 1))
+    return LabelTable(str(path), columns, where)
+
+
+def _place(kind: str, number: int) -> str:
+    return f"{kind} {number}"

@@ -13,6 +13,7 @@ from crossbias.data.images.cache import Store
 from crossbias.data.images.decoding import IMAGENET_MEAN, IMAGENET_STD, Fit, read_items
 from crossbias.data.images.depth import WideImages, wide_images
 from crossbias.data.images.encoded_images import EncodedImage
+from crossbias.data.lazy_rows import LazyRows
 from crossbias.data.own.columns import crowded_note
 from crossbias.data.own.labels import (
     TableLabels,
@@ -61,12 +62,12 @@ class TableSource(Source):
 
     @cached_property
     @abstractmethod
-    def items(self) -> list[EncodedImage]:
+    def items(self) -> Sequence[EncodedImage]:
         """The image of every row of the table, not decoded."""
 
     def images(self, rows: Sequence[int]) -> tuple[Tensor, str]:
         """Read the images of some rows from the cache; also return their digest."""
-        items = [self.items[row] for row in rows]
+        items = LazyRows(self.items.__getitem__, rows)
         return read_items(items, self.fitted(), store=self.store, progress=self.progress)
 
     @property
