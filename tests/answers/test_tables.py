@@ -10,6 +10,7 @@ import torch
 
 from crossbias.answers import verify_table
 from crossbias.answers.reading import answer_table
+from crossbias.answers.samples import NamedColumns, Samples, samples_of
 from crossbias.answers.verification import Verification
 from crossbias.errors import CrossbiasError
 
@@ -168,3 +169,39 @@ def test_numbers_are_binned(tumors: pd.DataFrame) -> None:
         values = {each.value: each for each in other.values}
         assert {each.value: each for each in one.values} == values
         assert one.metrics.aligned == other.metrics.aligned
+
+
+def leaves(part: object) -> list[object]:
+    """All numbers and words of nested dictionaries and lists, in order."""
+    if isinstance(part, dict):
+        return [leaf for each in part.values() for leaf in leaves(each)]
+    if isinstance(part, list | tuple):
+        return [leaf for each in part for leaf in leaves(each)]
+    return [part]
+
+
+def test_the_order_of_rows_does_not_matter_with_clusters(tumors: pd.DataFrame) -> None:
+    chosen = CHOSEN | {"prediction": ["p", "q"], "cluster": "patient", "weight": "weight"}
+    table = tumors.drop(columns="split")
+    first, mixed = (
+        leaves(numbers(verify_table(each, **chosen)))
+        for each in (table, table.sample(frac=1, random_state=0))
+    )
+    assert len(first) > 100
+    for one, other in zip(first, mixed, strict=True):
+        assert other == (pytest.approx(one, abs=1e-9) if isinstance(one, float) else one)
+
+
+def test_samples_of_a_cluster_are_put_side_by_side(tumors: pd.DataFrame) -> None:
+    mixed = tumors.sample(frac=1, random_state=0)
+    named = NamedColumns(target="y", prediction=("answer",), bias=("size",), cluster="patient")
+    samples = samples_of([answer_table(mixed)], named)
+    side = samples.by_cluster()
+    assert (side.cluster.diff() >= 0).all()
+    assert not (samples.cluster.diff() >= 0).all()
+
+    def rows(found: Samples) -> list[tuple[int, ...]]:
+        parts = found.target, found.attributes[("size",)].numbers, found.cluster
+        return sorted(zip(*(each.tolist() for each in parts), strict=True))
+
+    assert rows(side) == rows(samples)

@@ -146,7 +146,7 @@ def verify_table(
         read, named, intersections=intersections, classes=classes, positive=positive
     )
     splits = _Splits.of(read[0], split_column, judged=split, validation=validation)
-    samples = everything.at(splits.judged)
+    samples = everything.at(splits.judged).by_cluster()
     alignments = known_alignments(
         everything, aligned=aligned, train=splits.train,
         training=None if training is None else answer_table(training), target=target,
