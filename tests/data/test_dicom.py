@@ -300,11 +300,20 @@ def test_tags_that_are_none_are_refused(tmp_path):
         _ = create_source(
             f"folder:{folder}", labels="labels.csv", target="ill", tags=("Manufacturer",)
         ).table
-    Image.new("L", (8, 8)).save(tmp_path / "plain.png")
-    (tmp_path / "none" / "a").mkdir(parents=True)
-    Image.new("L", (8, 8)).save(tmp_path / "none" / "a" / "plain.png")
-    with pytest.raises(CrossbiasError, match=r"none of the 1 files of .* is DICOM"):
+    for name in ("a", "b"):
+        (tmp_path / "none" / name).mkdir(parents=True)
+        Image.new("L", (8, 8)).save(tmp_path / "none" / name / "plain.png")
+    with pytest.raises(CrossbiasError, match=r"none of the 2 files of .* is DICOM"):
         _ = create_source(f"folder:{tmp_path / 'none'}", tags=("Manufacturer",)).table
+
+
+def test_a_tag_may_be_the_target_of_images_in_one_folder(tmp_path):
+    (tmp_path / "one").mkdir()
+    (hospital(tmp_path / "scans") / "well").rename(tmp_path / "one" / "scans")
+    data = create_source(
+        f"folder:{tmp_path / 'one'}", size=8, tags=("Manufacturer",), target="Manufacturer"
+    ).load("train")
+    assert data.classes == ("North", "South")
 
 
 def test_dicom_files_need_no_depth(tmp_path):

@@ -164,7 +164,8 @@ class Folder(TableSource):
         files = [file.as_posix() for file in found]
         if not files:
             raise CrossbiasError(f"{self.path} has no files in it; name the folder of your images")
-        if len(classes := set(columns["class"])) < 2 and not self.judged_only:
+        classes = set(columns["class"])
+        if len(classes) < 2 and self.target == "class" and not self.judged_only:
             raise CrossbiasError(
                 f"all images of {self.path} are in one folder, {classes.pop()!r}, and so of one "
                 f"class; pass the table of labels (--labels), or make a folder for each class"
