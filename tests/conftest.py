@@ -51,6 +51,21 @@ except OSError:
 
 
 @pytest.fixture
+def own_images() -> Callable[[Path], Path]:
+    """Write 40 images of two classes into a folder."""
+    from PIL import Image
+
+    def written(folder: Path) -> Path:
+        for number in range(40):
+            path = folder / ("dark", "light")[number % 2] / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (20, 20), (60 + 130 * (number % 2) + number,) * 3).save(path)
+        return folder
+
+    return written
+
+
+@pytest.fixture
 def data() -> "BiasedDataset":
     from crossbias.testing import tiny_data
 

@@ -4,7 +4,7 @@ import os
 import secrets
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -81,21 +81,6 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
         yield made
     finally:
         made.disconnect()
-
-
-@pytest.fixture
-def own_images() -> Callable[[Path], Path]:
-    """Write 40 images of two classes into a folder."""
-    from PIL import Image
-
-    def written(folder: Path) -> Path:
-        for number in range(40):
-            path = folder / ("dark", "light")[number % 2] / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.new("RGB", (8, 8), (60 + 100 * (number % 2) + number,) * 3).save(path)
-        return folder
-
-    return written
 
 
 def _ip(*words: str) -> None:

@@ -25,21 +25,6 @@ def plan_file(tmp_path: Path) -> Callable[[str], Path]:
     return written
 
 
-@pytest.fixture
-def own_images() -> Callable[[Path], Path]:
-    """Write 30 images of two classes into a folder."""
-    from PIL import Image
-
-    def written(folder: Path) -> Path:
-        for number in range(30):
-            path = folder / ("dark", "light")[number % 2] / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.new("RGB", (20, 20), (60 + 130 * (number % 2) + number,) * 3).save(path)
-        return folder
-
-    return written
-
-
 class Here:
     """A backend that trains in this process, one run after the other."""
 

@@ -130,7 +130,7 @@ def test_a_node_without_the_data_fails_its_runs_alone(
     plan = Plan.read(plan_file(FOLDER.format(images)))
     hidden = f'mount -t tmpfs none "{images}"; exec "$0" "$@"'
     with started(["unshare", "--mount", "sh", "-c", hidden]) as address:
-        wait_for_nodes(2)
+        wait_for_nodes(address, 2)
         runs = run_sweep(plan, tmp_path / "s", on="ray", address=address, jobs=2)
     failed = [run for run in runs if run.state == "failed"]
     assert 1 <= len(failed) < 4
@@ -142,12 +142,18 @@ def test_a_node_without_the_data_fails_its_runs_alone(
     assert [run.state for run in runs] == ["finished"] * 4
 
 
-def wait_for_nodes(count: int) -> None:
-    """Wait until so many nodes have started, each with a log of its own."""
-    logs = Path(os.environ["RAY_TMPDIR"])
-    while len(list(logs.glob("ray/session_*/logs/raylet*.out"))) < count:
-        time.sleep(0.1)
-    time.sleep(2)  # until it is known to the first one
+def wait_for_nodes(address: str, count: int) -> None:
+    """Wait until the first node knows of so many."""
+    import ray
+
+    limit = time.monotonic() + 60
+    ray.init(address=address, log_to_driver=False)
+    try:
+        while sum(node["Alive"] for node in ray.nodes()) < count:
+            assert time.monotonic() < limit
+            time.sleep(0.1)
+    finally:
+        ray.shutdown()
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "127.0.0.1:x"])

@@ -50,7 +50,7 @@ class WebDataset(TableSource):
         """The labels of all samples, each with an empty cell where a sample has no such label."""
         samples = self._samples
         columns, numbers = dict(samples.labels), range(len(samples))
-        splits = {tar: _split_of(tar) for tar in map(samples.tar, numbers)}
+        splits = {tar: _split_of(tar) for tar in dict.fromkeys(map(samples.tar, numbers))}
         known = all(splits.values()) and (self.judged_only or "train" in splits.values())
         if SPLIT_COLUMN not in columns and known:
             columns[SPLIT_COLUMN] = [splits[samples.tar(row)] or "" for row in numbers]
