@@ -16,7 +16,6 @@ import json
 import math
 import os
 import shlex
-import subprocess
 import sys
 import time
 import tomllib
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import RESULTS
+from benchmarks.processes import Program
 from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.formatting import DASH
 from crossbias.parameters import closest, unknown
@@ -257,6 +257,7 @@ def _fill(queue: Sequence[tuple[Results, Job]], options: argparse.Namespace) -> 
             return None
         return train(job, options.runs / results.name, options.jobs)
 
+    os.environ["OMP_NUM_THREADS"] = "2"  # of each run
     options.results.mkdir(parents=True, exist_ok=True)
     late: list[Job] = []
     refused: list[str] = []
@@ -291,13 +292,10 @@ def train(job: Job, runs: Path, jobs: int) -> dict[str, Any] | None:
     if begun:
         _check_folder(folder, job)
     if not (folder / "done").exists():
-        program = "import sys; sys.argv[0] = 'crossbias'; from crossbias.cli import main; main()"
         arguments = [*job.command(), *begun, "--out", str(folder), "--quiet", "--trust"]
-        done = subprocess.run(
-            [sys.executable, "-c", program, *arguments],
-            capture_output=True, text=True, check=False, cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "2"},
-        )  # fmt: skip
+        done = Program.run(
+            "from crossbias.cli import main; main()", ["crossbias", *arguments], ROOT, timeout=None
+        )
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         if done.returncode < 0 or done.returncode == Interrupted.exit_code:
             print(f"{job.key} was interrupted; the next call continues it", flush=True)

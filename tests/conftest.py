@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
-
-from .processes import Program, stop
+from benchmarks.processes import Program, stop
 
 if TYPE_CHECKING:
     from crossbias import BiasedDataset, Network

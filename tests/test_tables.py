@@ -83,11 +83,8 @@ def made(home: Path, monkeypatch, *arguments: str, queue: tuple[str, ...] = ("on
     return json.loads((home / "results" / "one.json").read_text())
 
 
-def test_a_table_is_filled_once_and_shown(home, program, monkeypatch, capsys):
-    def run(command, cwd, env, **rest):
-        return program.run(command[2], command[2:], cwd, env)
-
-    monkeypatch.setattr(tables.subprocess, "run", run)
+@pytest.mark.usefixtures("program")
+def test_a_table_is_filled_once_and_shown(home, monkeypatch, capsys):
     found = made(home, monkeypatch, "--jobs", "2")
     assert set(found["runs"]) == {
         f"plain | {column} | {seed}" for column in ("weak", "strong") for seed in (0, 1)
@@ -280,7 +277,7 @@ def test_an_interrupted_run_is_no_result(home, monkeypatch, capsys):
     job = next(table.jobs())
     for code in (130, -9):
         answer = SimpleNamespace(returncode=code, stderr="stopped on request")
-        monkeypatch.setattr(tables.subprocess, "run", lambda *_, answer=answer, **__: answer)
+        monkeypatch.setattr(tables.Program, "run", lambda *_, answer=answer, **__: answer)
         assert tables.train(job, home / "runs", 1) is None
         assert "plain | weak | 0 was interrupted" in capsys.readouterr().out
 
@@ -437,10 +434,10 @@ def few_originals(collection: str, part: str, root: Path | None) -> Original:
     return Original(images, torch.arange(count) % 10)
 
 
-def run_here(command: list[str], **_: object) -> SimpleNamespace:
+def run_here(_: str, arguments: list[str], *__: object, **___: object) -> SimpleNamespace:
     """The program that the table starts, in this process."""
     errors = io.StringIO()
-    sys.argv = ["crossbias", *command[3:]]
+    sys.argv = arguments
     with redirect_stderr(errors), redirect_stdout(io.StringIO()), pytest.raises(SystemExit) as end:
         main()
     return SimpleNamespace(returncode=end.value.code or 0, stderr=errors.getvalue())
@@ -467,7 +464,7 @@ def test_every_row_starts_and_gives_the_numbers_of_the_table(job, path, tmp_path
     monkeypatch.setattr(BAR, "fit", Fit(64, "squash"))
     untrained = partial(timm.create_model, "tf_efficientnet_lite0", pretrained=False)
     monkeypatch.setattr(backbone, "pretrained", untrained)
-    monkeypatch.setattr(tables.subprocess, "run", run_here)
+    monkeypatch.setattr(tables.Program, "run", run_here)
     monkeypatch.setattr(sys, "argv", sys.argv)
     monkeypatch.chdir(ROOT)
     table = tables.Table.read(path, ROOT / "recipes")

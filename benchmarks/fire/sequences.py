@@ -46,7 +46,7 @@ def _started(arena: Arena, methods: Sequence[str], path: Path) -> int:
     code = 1
     os.setpgid(0, 0)
     try:
-        subprocess.run = _forked  # type: ignore[assignment]
+        table.Program = _Forked  # type: ignore[assignment, misc]
         for name in methods:
             table.train(_job(arena, name), path, 1)
         code = 0
@@ -64,9 +64,13 @@ def _job(arena: Arena, method: str) -> table.Job:
     return table.Job(method, "own", 0, None, method, named | data | own)
 
 
-def _forked(
-    command: Sequence[str], *_: object, **__: object
-) -> subprocess.CompletedProcess[str]:  # what subprocess.run returns
-    """Run what follows the program in ``python -c PROGRAM`` in a fork."""
-    outcome = Command(command[3:]).wait()
-    return subprocess.CompletedProcess(command, outcome.code, outcome.out, outcome.err)
+class _Forked:
+    """Runs commands as ``benchmarks.processes.Program`` does, but in forks of this process."""
+
+    @classmethod
+    def run(
+        cls, _: str, arguments: Sequence[str], *__: object, **___: object
+    ) -> subprocess.CompletedProcess[str]:
+        """Run what follows the name of the program, and wait for its end."""
+        outcome = Command(arguments[1:]).wait()
+        return subprocess.CompletedProcess(arguments, outcome.code, outcome.out, outcome.err)

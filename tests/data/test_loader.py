@@ -39,6 +39,35 @@ def test_worker_fed_batches_equal_resident_ones_bit_for_bit(data, workers):
             assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize("batches_in_block", [1, 2, 100])
+def test_batches_that_are_prepared_together_are_those_prepared_alone(
+    data, batches_in_block, monkeypatch
+):
+    """The odd last batch included, whatever the size of a block; on CUDA it is not one batch."""
+    alone = loaded(data, resident=True, names=EVERYTHING)
+    image = 4 * data.inputs[0].numel()
+    original = Loader.__init__
+
+    def in_blocks(self, *arguments, **named):
+        original(self, *arguments, **named)
+        self.block_bytes = 16 * batches_in_block * image
+
+    monkeypatch.setattr(Loader, "__init__", in_blocks)
+    for start in (0, 1):
+        together = loaded(data, resident=True, names=EVERYTHING, start=start)
+        for one, other in zip(alone[start:], together, strict=True):
+            for expected, found in zip(one, other, strict=True):
+                torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+
+
+def test_a_block_has_as_many_batches_as_fit(data):
+    loader = Loader(data, CPU, resident_bytes=10**9, workers=0)
+    assert loader._blocks([16, 16, 7]) == [[16], [16], [7]]
+    loader.block_bytes = 35 * loader.row_bytes
+    assert loader._blocks([16, 16, 7]) == [[16, 16], [7]]
+    assert loader._blocks([50, 16, 7, 12]) == [[50], [16, 7, 12]]
+
+
 def test_a_batch_carries_the_rows_it_names(data):
     for batch in loaded(data, resident=True, names=()):
         rows = batch.index

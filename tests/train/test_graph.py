@@ -8,12 +8,11 @@ import torch
 
 import crossbias
 from crossbias import TrainConfig
-from crossbias.data.augment.augment import augmentation
 from crossbias.methods import METHODS, PGD
 from crossbias.progress import Progress
 from crossbias.registry import create_method
 from crossbias.testing import tiny_data
-from crossbias.train.graph import Graphed, GraphedAugmentation
+from crossbias.train.graph import Graphed
 
 
 class Losses(Progress):
@@ -67,20 +66,6 @@ def test_recording_happens_once_and_other_shapes_run_eagerly():
         other = torch.ones(3, 2, device="cuda")
         assert graphed(other, target)["loss"].item() == 26
     assert calls == [4, 4, 4, 4, 3]
-
-
-@pytest.mark.gpu
-def test_augmented_batches_are_the_same_with_and_without_graphs():
-    """Batch by batch, and an earlier batch is not overwritten by a later one."""
-    augment = augmentation(("random-resized-crop", "jitter(.2,.2,.1)", "rotate", "flip", "crop(2)"))
-    images = torch.rand(12, 3, 16, 16, device="cuda").to(memory_format=torch.channels_last)
-    with torch.cuda.stream(torch.cuda.Stream()):
-        graphed = GraphedAugmentation.of(augment, print)
-        found = [graphed(images, torch.Generator().manual_seed(seed)) for seed in range(6)]
-        expected = [augment(images, torch.Generator().manual_seed(seed)) for seed in range(6)]
-    assert graphed.replayed.graph is not None
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
 
 
 def test_where_recording_fails_training_goes_on_and_says_so_once(monkeypatch):

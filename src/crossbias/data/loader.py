@@ -1,5 +1,6 @@
 """Batches on the device: from data that lives there, or read ahead by workers."""
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
@@ -13,12 +14,20 @@ from crossbias.data.read_ahead import read_ahead
 from crossbias.seeds import generator_for
 from crossbias.types import Batch
 
+_BLOCK_BYTES = 2**26  # of floats; twenty-seven batches of 256 colored digits
+
+_Block = tuple[list[int], Tensor, Tensor]
+"""Batches that are prepared together: their sizes, and the positions and inputs of all."""
+
 
 class Loader:
     """Turns positions in a data set into batches; both ways of feeding give the same ones.
 
     Inputs up to ``resident_bytes`` are moved to the device once; so many workers read larger ones
     ahead. ``share`` is this process's number and how many share every batch.
+
+    On CUDA, batches of small inputs that are there are prepared many at a time: an augmentation is
+    up to a hundred operations, and for one batch, starting them takes longer than computing them.
     """
 
     def __init__(
@@ -44,6 +53,8 @@ class Loader:
         by_channel = (1, -1, *(1 for _ in data.inputs.shape[2:]))
         fast = device.type == "cuda" and data.inputs.ndim == 4
         self.layout = torch.channels_last if fast else torch.contiguous_format
+        self.row_bytes = 4 * math.prod(data.inputs.shape[1:])  # as floats
+        self.block_bytes = _BLOCK_BYTES if device.type == "cuda" else 0
         self.mean = torch.tensor(data.mean, device=device).view(by_channel)
         self.std = torch.tensor(data.std, device=device).view(by_channel)
 
@@ -63,18 +74,23 @@ class Loader:
         rank, world = self.share
         mine = [positions[rank::world] for positions in cut[start:]]
         found = self._resident(mine) if self.resident else self._fed(mine)
-        for number, (positions, raw) in enumerate(found, start):
+        number = start
+        for sizes, positions, raw in found:
             inputs = self._floats(raw)
             if augment is not None:
                 # A process draws for its own share: same (seed, number), other images.
-                inputs = augment(inputs, generator_for(seed, "batch", number, rank))
-            yield Batch(
+                numbers = range(number, number + len(sizes))
+                draws = [generator_for(seed, "batch", each, rank) for each in numbers]
+                inputs = augment.of_batches(inputs, list(zip(sizes, draws, strict=True)))
+            columns = (
                 self._normalized(inputs),
                 self.targets[positions],
                 self.biases[positions],
                 self.index[positions],
                 self.groups[positions],
             )
+            yield from map(Batch, *(torch.split(column, sizes) for column in columns))
+            number += len(sizes)
 
     def fetch(self, index: Tensor, *, augment: Augmentation | None = None, seed: int = 0) -> Tensor:
         """Inputs of any rows (B,) of the full training set, made as those of a batch are.
@@ -95,18 +111,29 @@ class Loader:
         table[self.index] = torch.arange(len(self.index), device=self.device)
         return table
 
-    def _resident(self, mine: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    def _resident(self, mine: list[Tensor]) -> Iterator[_Block]:
         if not mine:
             return
-        sizes = [len(positions) for positions in mine]
-        for positions in torch.cat(mine).to(self.device).split(sizes):  # type: ignore[no-untyped-call]
-            yield positions, self.inputs[positions]
+        blocks = self._blocks([len(positions) for positions in mine])
+        # All at once, since the host waits for the device at each copy.
+        parts = torch.split(torch.cat(mine).to(self.device), [sum(sizes) for sizes in blocks])
+        for sizes, positions in zip(blocks, parts, strict=True):
+            yield sizes, positions, self.inputs[positions]
 
-    def _fed(self, mine: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    def _blocks(self, sizes: list[int]) -> list[list[int]]:
+        """Sizes of batches, those of each block together; a block has at least one."""
+        blocks: list[list[int]] = [[]]
+        for size in sizes:
+            if blocks[-1] and (sum(blocks[-1]) + size) * self.row_bytes > self.block_bytes:
+                blocks.append([])
+            blocks[-1].append(size)
+        return blocks
+
+    def _fed(self, mine: list[Tensor]) -> Iterator[_Block]:
         read = read_ahead(self.inputs, mine, workers=self.workers, device=self.device)
         to_device = partial(Tensor.to, device=self.device, non_blocking=True)
         for positions, raw in zip(mine, read, strict=True):
-            yield to_device(positions), to_device(raw)
+            yield [len(positions)], to_device(positions), to_device(raw)
 
     def _floats(self, raw: Tensor) -> Tensor:
         if not self.images:

@@ -1,13 +1,10 @@
 """Device operations as one CUDA graph: in small networks, launches take longer than kernels."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
-
-from crossbias.data.augment.augment import Augmentation
 
 _Found = TypeVar("_Found")
 
@@ -72,19 +69,3 @@ class Graphed(Generic[_Found]):
             return False
         self.graph = graph
         return True
-
-
-@dataclass(frozen=True)
-class GraphedAugmentation(Augmentation):
-    """An augmentation whose device operations, some hundred small ones, are replayed."""
-
-    replayed: Graphed[Tensor]
-
-    @classmethod
-    def of(cls, augment: Augmentation, note: Callable[[str], None]) -> "GraphedAugmentation":
-        """The same augmentation, replayed."""
-        return cls(augment.steps, Graphed(augment.apply, "augmentations", note))
-
-    def apply(self, images: Tensor, *drawn: Tensor) -> Tensor:
-        """What the draws do to the images; the next batch does not overwrite it."""
-        return self.replayed(images, *drawn).clone()

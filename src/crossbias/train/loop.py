@@ -23,7 +23,7 @@ from crossbias.train.checkpoint import (
     save_checkpoint,
 )
 from crossbias.train.data_symptoms import final_symptoms, validation_symptoms
-from crossbias.train.graph import Graphed, GraphedAugmentation
+from crossbias.train.graph import Graphed
 from crossbias.train.meter import Meter, Pace
 from crossbias.train.method import Method
 from crossbias.train.optimizers import is_capturable, learning_rate, set_learning_rate
@@ -91,14 +91,10 @@ class Training:
             self._examine()
 
     def _step(self) -> Callable[[Batch], Losses]:
-        """The method's step; it and the augmentation are replayed as CUDA graphs if they can be."""
+        """The method's step, replayed as a CUDA graph if it can be."""
         step: Callable[[Batch], Losses] = self.parts or self.method.step
-        if not self.run.devices.uses_graphs:
-            return step
-        if self.augment is not None:
-            self.augment = GraphedAugmentation.of(self.augment, self.run.progress.note)
         capturable = all(is_capturable(config) for _, config in self.run.optimizers)
-        if not (self.method.capturable and capturable):
+        if not (self.run.devices.uses_graphs and self.method.capturable and capturable):
             return step
         graphed = Graphed(lambda *batch: step(Batch(*batch)), "steps", self.run.progress.note)
         return lambda batch: graphed(*batch)

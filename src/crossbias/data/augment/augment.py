@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Generator, Tensor
 
 from crossbias.data.augment.color import Grey, Jitter
@@ -37,11 +38,22 @@ class Augmentation:
 
         All frames of a clip change in the same way. Draws come from a generator on the CPU.
         """
-        drawn = self.draw(len(images), (images.shape[-2], images.shape[-1]), generator)
-        return self.apply(images, *(_to_device(each, images) for each in drawn))
+        return self.of_batches(images, [(len(images), generator)])
+
+    def of_batches(self, images: Tensor, batches: Sequence[tuple[int, Generator]]) -> Tensor:
+        """Augment images of several batches at once, each batch by its own generator.
+
+        Args:
+            images: Those of the first batch, then those of the next.
+            batches: The number of images and the generator of each batch.
+        """
+        shape = (images.shape[-2], images.shape[-1])
+        drawn = [self.draw(count, shape, generator) for count, generator in batches]
+        together = [torch.cat(draws) for draws in zip(*drawn, strict=True)]
+        return self.apply(images, *(_to_device(draws, images) for draws in together))
 
     def draw(self, count: int, shape: Shape, generator: Generator) -> list[Tensor]:
-        """The draws of all steps for so many images of a shape, on the CPU."""
+        """The draws of all steps for so many images of a shape, on the CPU, ``(B, ...)`` each."""
         drawn = []
         for step in self.steps:
             drawn.append(step.draw(count, shape, generator))

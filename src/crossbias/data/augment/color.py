@@ -27,17 +27,18 @@ class Jitter(Step):
     hue: Annotated[float, Interval(0, 0.5)] = 0.0
 
     def draw(self, count: int, shape: Shape, generator: Generator) -> Tensor:
-        """Numbers in [0, 1) for brightness, saturation and hue, (3, B)."""
-        return torch.rand(3, count, generator=generator)
+        """Numbers in [0, 1) for brightness, saturation and hue, (B, 3)."""
+        return torch.rand(3, count, generator=generator).T
 
     def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
         """The images in other colors."""
+        of_brightness, of_saturation, of_hue = drawn.unbind(1)
         if self.brightness:
-            images = scale_brightness(images, _factors(drawn[0], self.brightness))
+            images = scale_brightness(images, _factors(of_brightness, self.brightness))
         if self.saturation:
-            images = scale_saturation(images, _factors(drawn[1], self.saturation))
+            images = scale_saturation(images, _factors(of_saturation, self.saturation))
         if self.hue:
-            images = turn_hue(images, (2 * drawn[2] - 1) * self.hue)
+            images = turn_hue(images, (2 * of_hue - 1) * self.hue)
         return images
 
 

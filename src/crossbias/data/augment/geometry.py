@@ -38,17 +38,17 @@ class Crop(Step):
     size: int = 0
 
     def draw(self, count: int, shape: Shape, generator: Generator) -> Tensor:
-        """Top and left of the square in the padded image, (2, B)."""
+        """Top and left of the square in the padded image, (B, 2)."""
         sides = zip(shape, self.shape_after(shape), strict=True)
         room = torch.tensor([before + 2 * self.padding - after + 1 for before, after in sides])
         draws = torch.rand(2, count, generator=generator, dtype=torch.float64)
-        return (draws * room[:, None]).long()
+        return (draws * room[:, None]).long().T
 
     def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
         """The squares that were drawn."""
         height, width = self.shape_after((images.shape[2], images.shape[3]))
         padded = F.pad(images, [self.padding] * 4)
-        top, left = drawn
+        top, left = drawn.unbind(1)
         rows = top[:, None] + torch.arange(height, device=images.device)  # (B, H)
         columns = left[:, None] + torch.arange(width, device=images.device)  # (B, W)
         batch = torch.arange(len(images), device=images.device)[:, None, None]

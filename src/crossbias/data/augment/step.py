@@ -14,7 +14,7 @@ class Step:
     """
 
     def draw(self, count: int, shape: Shape, generator: Generator) -> Tensor:
-        """What is random, on the CPU, for so many images of this shape."""
+        """What is random, on the CPU, for so many images of this shape, ``(count, ...)``."""
         raise NotImplementedError
 
     def apply(self, images: Tensor, drawn: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """Programs in processes of their own that need not import torch first.
 
 A new interpreter needs seconds to import what trains. These processes are forks of one that has
-imported it and does nothing else. A test of what is imported starts an interpreter itself.
+imported it and does nothing else. Several threads may start them. A test of what is imported starts
+an interpreter itself.
 """
 
 import multiprocessing
@@ -10,17 +11,20 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
-from multiprocessing import forkserver
+from multiprocessing import connection, forkserver
 from pathlib import Path
+from typing import Any
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
-        *("pytest", "scipy.special", "typer._adapters"),
+        *("pytest", "scipy.special", "timm", "typer._adapters"),
         *("crossbias.cli", "crossbias.train.run", "crossbias.data.images.decoding"),
     ]
 )
+_ONE_AT_A_TIME = threading.Lock()  # each start looks at all other processes
 
 
 class Program:
@@ -47,33 +51,39 @@ class Program:
         variables = {**os.environ, **(environment or {})}
         arguments = (code, argv, folder or Path.cwd(), variables, self._files)
         self._process = _FORKS.Process(target=_run, args=arguments)
-        self._process.start()
+        with _ONE_AT_A_TIME:
+            self._process.start()
 
     @property
     def returncode(self) -> int | None:
         """The exit code; the number of a signal that ended it is negative."""
-        return self._process.exitcode
+        with _ONE_AT_A_TIME:
+            return self._process.exitcode
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the process."""
         os.kill(self._process.pid, number)
 
-    def communicate(self, timeout: float = 300) -> tuple[str, str]:
+    def communicate(self, timeout: float | None = 300) -> tuple[str, str]:
         """Wait for the end; what the process printed and its errors."""
-        self._process.join(timeout)
+        connection.wait([self._process.sentinel], timeout)
         if self.returncode is None:
             self._process.kill()
-            self._process.join()
+            connection.wait([self._process.sentinel])
         out, err = (file.read_text() for file in self._files)
         self._printed.cleanup()
         return out, err
 
     @classmethod
-    def run(cls, *arguments: object, **named: object) -> subprocess.CompletedProcess:
+    def run(
+        cls, *arguments: Any, timeout: float | None = 300, **named: Any
+    ) -> subprocess.CompletedProcess[str]:
         """Start a program and wait for its end."""
         process = cls(*arguments, **named)
-        out, err = process.communicate()
-        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+        out, err = process.communicate(timeout)
+        code = process.returncode
+        assert code is not None
+        return subprocess.CompletedProcess(arguments, code, out, err)
 
 
 def stop() -> None:
