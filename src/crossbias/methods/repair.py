@@ -138,6 +138,7 @@ class WeightGame(Method):
     """
 
     paper: ClassVar[str] = "REPAIR (CVPR 2019)"
+    capturable: ClassVar[bool] = True
 
     weight_lr: Positive
     linear: bool
