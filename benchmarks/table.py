@@ -447,33 +447,41 @@ def _cell(values: list[float], failed: list[str], published: Any) -> dict[str, A
 
 
 def markdown(table: Table, cells: list[dict[str, Any]]) -> str:
-    """The table for people; one without numbers of a paper has the columns side by side."""
-    if all(cell["paper"] is None for cell in cells):
-        return f"**{table.title}** ({table.paper})\n\n" + _side_by_side(table, cells)
+    """Everything about the table for people, a line for each number."""
     heads = ("row", "measured", "column", "ours", "runs", "95% interval", "paper", "difference")
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for cell in cells:
         failed = f", {len(cell['failed'])} failed" if cell["failed"] else ""
-        ours = DASH if not cell["n"] else f"{cell['mean']:.2f}{_plus_minus(cell['deviation'])}"
         limits = DASH if cell.get("low") is None else f"{cell['low']:.1f} to {cell['high']:.1f}"
-        paper = DASH if cell["paper"] is None else f"{cell['paper']}{_plus_minus(cell['spread'])}"
         inside = {True: " (inside)", False: " (outside)", None: ""}[cell.get("inside")]
         difference = f"{cell['difference']:+.2f}{inside}" if "difference" in cell else DASH
-        parts = (cell["row"], cell["metric"], cell["column"], ours, f"{cell['n']}{failed}")
-        lines.append("| " + " | ".join([*parts, limits, paper, difference]) + " |")
+        parts = (
+            cell["row"],
+            cell["metric"],
+            cell["column"],
+            _ours(cell, 2),
+            f"{cell['n']}{failed}",
+        )
+        lines.append("| " + " | ".join([*parts, limits, _papers(cell, 2), difference]) + " |")
     reasons = {reason: None for cell in cells for reason in cell["failed"]}  # each once, in order
     lines += ["", "Failed:", *(f"- {reason}" for reason in reasons)] if reasons else []
     return f"**{table.title}** ({table.paper})\n\n" + "\n".join(lines) + "\n"
 
 
-def _side_by_side(table: Table, cells: list[dict[str, Any]]) -> str:
+def overview(table: Table, cells: list[dict[str, Any]]) -> str:
+    """The table at a glance: the columns side by side, the paper's numbers below ours.
+
+    In brackets: the number of runs behind our mean, and how much it differs from the paper's.
+    """
     heads = ("measured", "row", *table.columns)
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     found = {(cell["metric"], cell["row"], cell["column"]): cell for cell in cells}
     for metric in table.metrics:
-        for row in table.rows:
-            shown = [_alone(found.get((metric, row, column))) for column in table.columns]
-            lines.append("| " + " | ".join([metric, row, *shown]) + " |")
+        for row in dict.fromkeys(cell["row"] for cell in cells):
+            across = [found.get((metric, row, column)) for column in table.columns]
+            lines.append("| " + " | ".join([metric, row, *map(_alone, across)]) + " |")
+            if any(cell and cell["paper"] is not None for cell in across):
+                lines.append("| " + " | ".join(["", "in the paper", *map(_beside, across)]) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -481,11 +489,31 @@ def _alone(cell: dict[str, Any] | None) -> str:
     """A mean with its deviation and the number of runs, or how many were refused or failed."""
     if cell is None or not cell["n"]:
         return DASH if cell is None else f"{len(cell['failed'])} failed"
-    return f"{cell['mean']:.1f}{_plus_minus(cell['deviation'])} ({cell['n']})"
+    return f"{_ours(cell, 1)} ({cell['n']})"
 
 
-def _plus_minus(number: float | None) -> str:
-    return "" if number is None else f" ± {number:.2f}"
+def _beside(cell: dict[str, Any] | None) -> str:
+    """The paper's number, and by how much ours differs."""
+    if cell is None:
+        return DASH
+    differs = (
+        f" ({cell['difference']:+.1f})".replace("-0.0", "+0.0") if "difference" in cell else ""
+    )
+    return _papers(cell, 1) + differs
+
+
+def _ours(cell: dict[str, Any], digits: int) -> str:
+    return _with_spread(cell["mean"], cell["deviation"], digits) if cell["n"] else DASH
+
+
+def _papers(cell: dict[str, Any], digits: int) -> str:
+    return _with_spread(cell["paper"], cell["spread"], digits)
+
+
+def _with_spread(number: float | None, spread: float | None, digits: int) -> str:
+    if number is None:
+        return DASH
+    return f"{number:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 import timm
 import torch
-from benchmarks import backbone
+from benchmarks import backbone, table_pages
 from benchmarks import table as tables
 from PIL import Image
 
@@ -27,6 +27,7 @@ from crossbias.data.images.decoding import Fit
 from crossbias.data.published.bar import ACTIONS, BAR
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
+from crossbias.formatting import DASH
 from crossbias.registry import create_method
 from crossbias.train.config import TrainConfig
 from crossbias.train.optimizers import learning_rate
@@ -105,7 +106,7 @@ def test_a_table_is_filled_once_and_shown(home, monkeypatch, capsys):
     assert found["cells"][1]["inside"] is None  # the paper gives no spread
     text = (home / "results" / "one.md").read_text()
     assert f"| plain | all | weak | {weak['mean']:.2f} ± " in text
-    assert "50.0 ± 60.00" in text
+    assert "50.00 ± 60.00" in text
     capsys.readouterr()
     assert made(home, monkeypatch) == found
     assert capsys.readouterr().out == ""  # nothing was trained again
@@ -484,4 +485,41 @@ def test_the_tables_of_the_papers_are_right_and_shown_as_generated(path):
         tables.check_results(table, content["runs"])
         text = tables.markdown(table, content["cells"])
         assert results.with_suffix(".md").read_text() == text
-        assert text in (ROOT / "benchmarks" / "README.md").read_text()
+        readme = (ROOT / "benchmarks" / "README.md").read_text()
+        assert f"**{table.title}** ({table.paper})\n\n<!-- table {path.stem} -->\n" in readme
+
+
+@pytest.mark.parametrize("page", table_pages.pages(), ids=lambda page: page.stem)
+def test_tables_in_the_documentation_are_those_of_the_results(page):
+    """Else run ``python -m benchmarks.table_pages``."""
+    text = page.read_text(encoding="utf-8")
+    assert table_pages.filled(text, ROOT / "benchmarks" / "results" / "tables") == text
+    assert text.count("<!-- table ") == text.count("<!-- end of table -->")
+
+
+def test_a_page_gets_the_rows_that_it_names(home, monkeypatch):
+    monkeypatch.setattr(table_pages, "ROOT", home)
+    (home / "results").mkdir()
+    numbers = {"n": 2, "failed": [], "mean": 50.04, "deviation": 1.26}
+    cells = [
+        {"row": "plain", "metric": "all", "column": "weak"} | numbers
+        | {"paper": 50.05, "spread": 2.0, "difference": -0.01},
+        {"row": "plain", "metric": "all", "column": "strong"} | numbers
+        | {"n": 0, "failed": ["diverged"], "paper": None, "spread": None},
+    ]  # fmt: skip
+    (home / "results" / "one.json").write_text(json.dumps({"cells": cells}))
+    page = "Before.\n<!-- table one{} -->\nold\n<!-- end of table -->\nAfter.\n"
+    found = table_pages.filled(page.format(": plain"), home / "results")
+    assert found.splitlines() == [
+        "Before.",
+        "<!-- table one: plain -->",
+        "| measured | row | weak | strong |",
+        "|---|---|---|---|",
+        "| all | plain | 50.0 ± 1.3 (2) | 1 failed |",
+        f"|  | in the paper | 50.0 ± 2.0 (+0.0) | {DASH} |",
+        "<!-- end of table -->",
+        "After.",
+    ]
+    assert table_pages.filled(found, home / "results") == found
+    with pytest.raises(CrossbiasError, match="the table one has no row 'fancy': plain"):
+        table_pages.filled(page.format(": plain; fancy"), home / "results")

@@ -1,0 +1,57 @@
+"""Tables in the documentation, written from their results.
+
+A page has ``<!-- table NAME -->`` where a table belongs, or ``<!-- table NAME: ROW; ROW -->`` for
+some rows of it, and ``<!-- end of table -->`` after it. What stands between them is replaced.
+
+python -m benchmarks.table_pages
+"""
+
+import json
+import re
+from pathlib import Path
+
+from benchmarks.measure import RESULTS
+from benchmarks.table import ROOT, Table, overview
+from crossbias.errors import CrossbiasError
+
+_BLOCK = re.compile(
+    r"(<!-- table ([\w-]+)(?:: (.*?))? -->\n).*?(<!-- end of table -->\n)", re.DOTALL
+)
+
+
+def pages() -> list[Path]:
+    """The pages that may have tables."""
+    return [ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def filled(text: str, results: Path) -> str:
+    """A page with its tables as the results are now.
+
+    Args:
+        text: The page.
+        results: The folder of the results.
+    """
+    return _BLOCK.sub(lambda found: found[1] + _shown(found[2], found[3], results) + found[4], text)
+
+
+def _shown(name: str, rows: str | None, results: Path) -> str:
+    table = Table.read(ROOT / "tables" / f"{name}.toml", ROOT / "recipes")
+    chosen = rows.split("; ") if rows else list(table.rows)
+    if unknown := [row for row in chosen if row not in table.rows]:
+        raise CrossbiasError(f"the table {name} has no row {unknown[0]!r}: {', '.join(table.rows)}")
+    path = results / f"{name}.json"
+    cells = json.loads(path.read_text())["cells"] if path.exists() else []
+    return overview(table, [cell for cell in cells if cell["row"] in chosen])
+
+
+def main() -> None:
+    for page in pages():
+        before = page.read_text(encoding="utf-8")
+        after = filled(before, RESULTS / "tables")
+        if after != before:
+            page.write_text(after, encoding="utf-8")
+            print(page.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
