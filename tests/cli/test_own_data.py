@@ -56,6 +56,24 @@ def out_of(out: str, split: str) -> str:
     return next(line.split()[1] for line in out.splitlines() if line.startswith(f"{split} "))
 
 
+def test_two_tables_of_labels_that_differ_are_refused(crossbias):
+    """A copy is not; either is read where it is named by its path."""
+    text = Path("labels.csv").read_text()
+    Path("x-rays/labels.csv").write_text(text.replace("ill", "sick"))
+    code, _, err = crossbias("data", "show", *OWN[1:])
+    assert code == 2
+    assert err.count("\n") == 1
+    here, there = shlex.split(err.partition("meant: ")[2])[1::3]
+    for labels, ill in ((here, "ill"), (there, "sick")):
+        code, out, err = crossbias(
+            "data", "show", "folder:x-rays", "--labels", labels, *OWN[4:], "--bias", "sex"
+        )
+        assert code == 0, err
+        assert ill in out
+    Path("x-rays/labels.csv").write_text(text)
+    assert crossbias("data", "show", *OWN[1:])[0] == 0
+
+
 def test_without_association_nothing_is_called_aligned(crossbias):
     """Every class has each value equally often in training."""
     lines = ["file,disease,hospital,split"]
