@@ -322,6 +322,12 @@ def test_a_folder_that_is_none_is_refused(name):
         load(name, "train")
 
 
+def test_a_table_in_place_of_its_folder_is_told_apart(xrays):
+    said = r"is not a folder; name yours as folder:PATH, and the table with --labels labels.csv$"
+    with pytest.raises(CrossbiasError, match=said):
+        load(f"folder:{xrays / 'labels.csv'}", "train")
+
+
 def hugging_face(seed: int = 0) -> datasets.Dataset:
     table = rows()
     pictures = [Image.fromarray(noise(12, 10, seed=seed + row)) for row in range(len(table))]

@@ -93,7 +93,11 @@ class Folder(TableSource):
     def _written(self) -> LabelTable:
         """The table of labels; no file may occur in two of its rows."""
         if not self.path or not Path(self.path).is_dir():
-            raise CrossbiasError(f"{self.path!r} is not a folder; name yours as folder:PATH")
+            given = Path(self.path)
+            beside = f", and the table with --labels {given.name}" if given.is_file() else ""
+            raise CrossbiasError(
+                f"{self.path!r} is not a folder; name yours as folder:PATH{beside}"
+            )
         table = self._listed() if self.labels is None else read_table(self._labels_file())
         if self.file not in table.columns:
             raise CrossbiasError(
