@@ -137,6 +137,7 @@ def test_the_table_may_lie_in_the_working_folder(xrays, tmp_path, monkeypatch):
         ({}, {"target": None}, r"needs the column to predict: --target .* file, disease, hospital"),
         ({}, {"target": "desease"}, r"no column 'desease' \(did you mean 'disease'"),
         ({}, {"bias": "hospitl"}, r"no column 'hospitl' \(did you mean 'hospital'"),
+        ({}, {"bias": "sex,disease"}, "disease is both the target and the bias; name another"),
         ({}, {"file": "image"}, r"no column 'image' of .* --set data.file=COLUMN .* file, disease"),
         ({}, {"labels": "none.csv"}, "there is no table of labels none.csv, nor .*none.csv"),
         ({"file": "images/none.png"}, {}, "labels.csv line 5: images/none.png is missing"),
