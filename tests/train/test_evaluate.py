@@ -144,6 +144,15 @@ def test_a_soft_max_at_the_end_of_a_model_is_not_taken_twice(data: BiasedDataset
     assert found.detection.overall.brier == pytest.approx(expected.detection.overall.brier)
 
 
+def test_a_class_that_a_model_rules_out_has_no_probability(data: BiasedDataset) -> None:
+    class Masked(nn.Module):
+        def forward(self, inputs: Tensor) -> Tensor:
+            logits = inputs.mean((2, 3))
+            return logits.masked_fill(torch.arange(3) == 1, -torch.inf)
+
+    assert evaluate(Masked(), data, normalize="none").per_class[1].value == 0
+
+
 def test_without_the_training_groups_are_reported_and_alignment_is_not(network: Network) -> None:
     """A balanced split says nothing about what the training data had."""
     data = load("glyphs", "test", size=10, test_size=100, image_size=16)

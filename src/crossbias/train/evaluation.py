@@ -1,6 +1,6 @@
 """One pass of a network over data in evaluation mode, and what it says about the network."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -78,11 +78,11 @@ def predict(
     passed = evaluation_pass(network, batches_for(network, data))
     scores = (logits_of(output, data).float() for _, output in passed)
     answers = [(part if foreign else part.softmax(1)).cpu() for part in scores]
-    _check_answers(answers, data)
     probabilities = torch.cat(answers)
     # A torch model of another training may end in a soft-max, which must not be taken twice.
     if foreign and not are_probabilities(probabilities):
         probabilities = probabilities.softmax(1)
+    _check_answers(probabilities, data)
     rows = _rows_to_show(data, alignment) if pictures and data.inputs.ndim == 4 else None
     return Predictions(
         index=data.index,
@@ -95,10 +95,9 @@ def predict(
     )
 
 
-def _check_answers(answers: Sequence[Tensor], data: BiasedDataset) -> None:
+def _check_answers(probabilities: Tensor, data: BiasedDataset) -> None:
     """Refuse probabilities that are not finite, which no metric could use."""
-    rows = [(~part.isfinite()).any(1) for part in answers]
-    bad = torch.cat(rows) if rows else torch.zeros(0) > 0
+    bad = (~probabilities.isfinite()).any(1)
     if bool(bad.any()):
         raise CrossbiasError(
             f"the network's answer to sample {int(data.index[bad.nonzero()[0]])} of {data.name} "
