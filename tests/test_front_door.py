@@ -53,10 +53,17 @@ def test_a_run_that_was_not_judged_says_how_to_judge_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("method", "config"), [("erm", None), (ERM, None), (ERM(), {"epochs": 1})], ids=str
-)
-def test_a_method_or_config_of_another_kind_is_one_line(method, config):
-    with pytest.raises(CrossbiasError, match=r"a method such as PGD\(\) and a config such as"):
+    ("method", "config", "said"),
+    [
+        ("erm", crossbias.TrainConfig(), r"^fit takes a method such as PGD\(\), got 'erm'; "
+         r"crossbias.create\('erm'\) makes one$"),
+        (ERM, None, r"^fit takes a method such as PGD\(\), got <class '[\w.]+ERM'>$"),
+        (ERM(), {"epochs": 1}, r"^fit takes a config such as .*, got {'epochs': 1}$"),
+    ],
+    ids=["name", "class", "dictionary"],
+)  # fmt: skip
+def test_a_method_or_config_of_another_kind_is_one_line(method, config, said):
+    with pytest.raises(CrossbiasError, match=said):
         crossbias.fit(method, load("glyphs", "train", size=60), config=config)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crossbias.data import DATASETS, BiasedDataset, Source, create_source, find_source
+from crossbias.data.matching import matched
 from crossbias.data.own.columns import chosen_columns
 from crossbias.data.own.table_source import TableSource
 from crossbias.errors import CrossbiasError
@@ -60,7 +61,11 @@ def judge(
     if not is_own:
         _note_whole(experiment.source, progress)
     found = {}
-    for name in splits or _test_splits(experiment.source):
+    names = splits or _test_splits(experiment.source)
+    if isinstance(experiment.source, TableSource):  # before any image is decoded
+        for name in names:
+            matched(experiment.labels(name), trained.facts["classes"], trained.facts["values"])
+    for name in names:
         data = experiment.split(name)
         any_size = bool(_SIZES & given.keys())
         found[name] = trained.evaluate(data, any_size=any_size, positive=positive)

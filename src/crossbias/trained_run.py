@@ -92,9 +92,9 @@ class TrainedRun:
         """Answer for images, which are resized and normalized as those of the training.
 
         Args:
-            images: ``(n, C, H, W)`` uint8 tensor or array; a list of files, PIL images or
-                ``(H, W)`` or ``(H, W, 3)`` uint8 arrays; or one of these. Vectors are an
-                ``(n, D)`` floating-point tensor.
+            images: ``(n, C, H, W)`` uint8 tensor or array, or ``(n, H, W, 3)`` uint8 array; a list
+                of files, PIL images or ``(H, W)`` or ``(H, W, 3)`` uint8 arrays; or one of these.
+                Vectors are an ``(n, D)`` floating-point tensor.
 
         Returns:
             The most probable class of each image, and the probabilities of all classes.

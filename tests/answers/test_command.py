@@ -55,6 +55,22 @@ def test_a_metric_that_does_not_exist_fails_but_a_gate_that_is_none_is_refused(t
     assert "cannot be read" in err
 
 
+def test_attributes_without_association_in_training_are_named(crossbias) -> None:
+    rows = [(n % 2, n // 2 % 2, n % 2, "train" if n < 60 else "test") for n in range(120)]
+    table = pd.DataFrame(rows, columns=["y", "even", "site", "split"]).assign(p=lambda t: t.y)
+    table.to_csv("predictions.csv", index=False)
+    chosen = ["--target", "y", "--prediction", "p", "--bias", "even", "--split-column", "split"]
+    gate = ["--require", "conflicting(even) >= .5"]
+    code, out, _ = crossbias("verify", "predictions.csv", *chosen, "--bias", "site", *gate)
+    assert code == 3
+    told = "no value is associated with a class in training, so no sample is aligned or conflicting"
+    assert f"By even: {told}." in out
+    assert f"By site: {told}." not in out
+    assert "needs --aligned or --training, and a value that goes along" in " ".join(out.split())
+    _, out, _ = crossbias("verify", "predictions.csv", *chosen)
+    assert out.count("conflicting") == 1  # in the sentence
+
+
 def test_what_is_printed_names_what_it_is_about(typed) -> None:
     code, out, _ = typed(
         *("--split-column", "split", "--threshold", "sensitivity>=.9", "--cluster", "patient"),

@@ -56,6 +56,8 @@ def test_an_audit_is_kept_as_documented_and_repeats(planted, tmp_path):
     assert kept["cues"][0]["name"] == "border marks"
     assert (tmp_path / "a" / "audit.html").read_text() == one._page()
     assert html.escape(one._page()) in one._repr_html_()
+    assert repr(one).startswith(f"<audit of {data.name} {data.split}, 80 samples: ")
+    assert len(repr(one)) < 150
     for picture in kept["pictures"]:
         assert (tmp_path / "a" / picture["file"]).read_bytes().startswith(b"\x89PNG")
     assert kept["attributes"][0]["cramers_v"]["value"] == pytest.approx(1)

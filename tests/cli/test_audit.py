@@ -48,8 +48,8 @@ def test_all_columns_are_tested_or_named(crossbias):
     own += ["--set", "size=8", "--device", "cpu"]
     code, out, err = crossbias("audit", *own, "--out", "a")
     assert code == 0, err
-    assert "- Columns 'age' of the table of labels: " in out
-    assert "Columns 'age' of the table" in Path("a/audit.html").read_text().replace("&#39;", "'")
+    assert "- Column 'age' of the table of labels: " in out
+    assert "Column 'age' of the table" in Path("a/audit.html").read_text().replace("&#39;", "'")
     code, out, err = crossbias("audit", *own, "--set", "attributes=sex,age:40", "--out", "b")
     assert code == 0, err
     assert "of the table of labels: " not in out

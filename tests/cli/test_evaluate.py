@@ -146,6 +146,13 @@ def test_a_class_of_another_name_is_refused_with_both_lists(refused) -> None:
     assert "the data has: Woman, man; the model knows: man, woman" in said
 
 
+def test_names_are_refused_before_images_are_decoded(run, crossbias) -> None:
+    write(Path("other"), [(sex.replace("w", "W"), age, part) for sex, age, part in FACES])
+    code, _, err = crossbias("evaluate", str(run), "--data", "folder:other")
+    assert code == 2
+    assert err.startswith("crossbias: folder:other test has the class 'Woman'")
+
+
 def test_ten_classes_are_refused_by_a_model_of_two(refused) -> None:
     line = refused("--data", "glyphs", "--set", "test_size=20")
     assert "glyphs test has the class '0'" in line

@@ -11,6 +11,7 @@ from PIL import Image
 
 from crossbias import load
 from crossbias.data import plant
+from crossbias.formatting import DASH
 from crossbias.runs.stored import load_predictions
 
 
@@ -53,6 +54,50 @@ def test_train_and_evaluate_on_own_images(crossbias):
 def out_of(out: str, split: str) -> str:
     """Overall accuracy of a split in the printed table."""
     return next(line.split()[1] for line in out.splitlines() if line.startswith(f"{split} "))
+
+
+def test_two_tables_of_labels_that_differ_are_refused(crossbias):
+    """A copy is not; either is read where it is named by its path."""
+    text = Path("labels.csv").read_text()
+    Path("x-rays/labels.csv").write_text(text.replace("ill", "sick"))
+    code, _, err = crossbias("data", "show", *OWN[1:])
+    assert code == 2
+    assert err.count("\n") == 1
+    here, there = shlex.split(err.partition("meant: ")[2])[1::3]
+    for labels, ill in ((here, "ill"), (there, "sick")):
+        code, out, err = crossbias(
+            "data", "show", "folder:x-rays", "--labels", labels, *OWN[4:], "--bias", "sex"
+        )
+        assert code == 0, err
+        assert ill in out
+    Path("x-rays/labels.csv").write_text(text)
+    assert crossbias("data", "show", *OWN[1:])[0] == 0
+
+
+def test_without_association_nothing_is_called_aligned(crossbias):
+    """Every class has each value equally often in training."""
+    lines = ["file,disease,hospital,split"]
+    for number in range(40):
+        ill, north = number % 2, number // 2 % 2
+        split = "train" if number < 24 else "test"
+        lines.append(f"{number}.png,{'ill' if ill else 'well'},{'sn'[north]},{split}")
+    Path("labels.csv").write_text("\n".join(lines) + "\n")
+    code, out, err = crossbias("train", *OWN, "--bias", "hospital", *TINY, "--out", "runs/a")
+    assert code == 0, err
+    told = "no value is associated with a class in training, so no sample is aligned or conflicting"
+    assert f"test: {told}\n" in out
+    row = next(line for line in out.splitlines() if line.startswith("test "))
+    assert row.count(DASH) == 2  # aligned, conflicting
+    metrics = json.loads(Path("runs/a/metrics.json").read_text())["test"]
+    assert metrics["conflicting"] is metrics["aligned"] is None
+    assert len(metrics["groups"]) == 4
+    assert f"test: {told}\n" in crossbias("evaluate", "runs/a")[1]
+    assert crossbias("train", *OWN, "--bias", "hospital", *TINY, "--seed", "1", "--method",
+                     "class-balanced", "--out", "runs/b")[0] == 0  # fmt: skip
+    code, out, _ = crossbias("compare", "runs/a", "runs/b")
+    assert code == 0
+    assert f"By hospital: {told}." in out
+    assert out.count("conflicting") == 2  # the title of the column, and the sentence
 
 
 def test_a_damaged_test_image_is_found_before_the_training(crossbias):

@@ -137,6 +137,7 @@ def test_the_table_may_lie_in_the_working_folder(xrays, tmp_path, monkeypatch):
         ({}, {"target": None}, r"needs the column to predict: --target .* file, disease, hospital"),
         ({}, {"target": "desease"}, r"no column 'desease' \(did you mean 'disease'"),
         ({}, {"bias": "hospitl"}, r"no column 'hospitl' \(did you mean 'hospital'"),
+        ({}, {"bias": "sex,disease"}, "disease is both the target and the bias; name another"),
         ({}, {"file": "image"}, r"no column 'image' of .* --set data.file=COLUMN .* file, disease"),
         ({}, {"labels": "none.csv"}, "there is no table of labels none.csv, nor .*none.csv"),
         ({"file": "images/none.png"}, {}, "labels.csv line 5: images/none.png is missing"),
@@ -320,6 +321,12 @@ def test_links_to_folders_are_refused(tmp_path):
 def test_a_folder_that_is_none_is_refused(name):
     with pytest.raises(CrossbiasError, match=r"is not a folder; name yours as (folder|hf):PATH"):
         load(name, "train")
+
+
+def test_a_table_in_place_of_its_folder_is_told_apart(xrays):
+    said = r"is not a folder; name yours as folder:PATH, and the table with --labels labels.csv$"
+    with pytest.raises(CrossbiasError, match=said):
+        load(f"folder:{xrays / 'labels.csv'}", "train")
 
 
 def hugging_face(seed: int = 0) -> datasets.Dataset:

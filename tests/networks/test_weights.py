@@ -137,7 +137,8 @@ def test_a_reader_s_own_weights_keyword_is_passed_on():
     assert Recipe(name, {"weights": "imagenet"}).build(**SIZES).num_classes == 3
     with pytest.raises(
         CrossbiasError,
-        match=r"cannot be built with num_classes=3, weights=me \(ValueError: no weights me\)",
+        match=r"cannot be built with num_classes=3, weights=me \(ValueError: no weights me\); give "
+        r"or change an option with --set network.NAME=VALUE",
     ):
         Recipe(name, {"weights": "me"}).build(**SIZES)
 

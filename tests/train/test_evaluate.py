@@ -134,6 +134,25 @@ def test_a_model_of_other_logits_is_refused(data: BiasedDataset) -> None:
         evaluate(model, data)
 
 
+def test_a_soft_max_at_the_end_of_a_model_is_not_taken_twice(data: BiasedDataset) -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(108, 3))
+    expected = evaluate(model, data, normalize="none", positive="0")
+    found = evaluate(nn.Sequential(model, nn.Softmax(1)), data, normalize="none", positive="0")
+    assert found.calibration == pytest.approx(expected.calibration, abs=1e-5)
+    assert found.detection is not None
+    assert expected.detection is not None
+    assert found.detection.overall.brier == pytest.approx(expected.detection.overall.brier)
+
+
+def test_a_class_that_a_model_rules_out_has_no_probability(data: BiasedDataset) -> None:
+    class Masked(nn.Module):
+        def forward(self, inputs: Tensor) -> Tensor:
+            logits = inputs.mean((2, 3))
+            return logits.masked_fill(torch.arange(3) == 1, -torch.inf)
+
+    assert evaluate(Masked(), data, normalize="none").per_class[1].value == 0
+
+
 def test_without_the_training_groups_are_reported_and_alignment_is_not(network: Network) -> None:
     """A balanced split says nothing about what the training data had."""
     data = load("glyphs", "test", size=10, test_size=100, image_size=16)

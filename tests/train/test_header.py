@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from scipy.stats import chi2_contingency
 from torch import nn
 
 import crossbias
@@ -66,6 +67,16 @@ def test_the_header_says_where_a_bias_is_not_associated_with_the_class(data):
     assert found["groups"].endswith(
         "; color is not associated with the class, so no sample is aligned"
     )
+
+
+def test_the_header_doubts_an_association_that_may_be_chance(data):
+    color = torch.arange(48) // 3 % 2
+    color[0] = 1
+    groups = {"targets": torch.arange(48) % 3, "attributes": {"color": color}}
+    found = groups_of(dataclasses.replace(data, **groups, alignments={}))
+    p = chi2_contingency([[7, 9], [8, 8], [8, 8]]).pvalue
+    told = f"{24 + 1} aligned, 23 conflicting by color"
+    assert found.endswith(f"; {told}, which may be chance (p=.{1000 * p:.0f}, chi-square test)")
 
 
 class Faces(nn.Module):

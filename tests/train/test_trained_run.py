@@ -124,7 +124,10 @@ def test_tensors_arrays_pictures_and_files_get_the_same_answers(
     expected = predict(run.network, test).probabilities[:5]
     torch.testing.assert_close(probabilities, expected)
     assert names == [run.classes[at] for at in expected.argmax(1)]
-    for given in (images.numpy(), list(images), list(rows), pictures, files, list(map(str, files))):
+    for given in (
+        *(images.numpy(), rows, list(images), list(rows), pictures),
+        *(files, list(map(str, files))),
+    ):
         assert torch.equal(run.predict(given).probabilities, probabilities)
     for single in (files[0], str(files[0]), pictures[0], rows[0], images[0]):
         torch.testing.assert_close(run.predict(single).probabilities, probabilities[:1])
@@ -151,6 +154,7 @@ def test_what_is_no_image_is_refused(run: TrainedRun, tmp_path: Path) -> None:
         ([tmp_path / "text.png"], r"text.png is not an image"),
         (torch.rand(2, 3, 6, 6), r"image 0 is a Tensor \(3, 6, 6\) torch.float32; pass a file"),
         ([np.zeros((6, 6, 2), np.uint8)], r"image 0 has the shape \(6, 6, 2\)"),
+        (torch.zeros(2, 6, 6, 3, dtype=torch.uint8), r"shape \(6, 6, 3\); it must be \(C, H, W\)"),
         ([], "no images to predict"),
         (7, "images are a int; pass files"),
     ):

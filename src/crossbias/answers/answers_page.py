@@ -21,7 +21,7 @@ from crossbias.answers.grids_of_answers import (
 from crossbias.answers.intersections import Attribute
 from crossbias.answers.samples import BETWEEN
 from crossbias.answers.verification import Verification
-from crossbias.answers.words import about_models, class_mix_lines, summary_of
+from crossbias.answers.words import about_models, association_lines, class_mix_lines, summary_of
 from crossbias.report.heatmap import accuracy_matrix
 from crossbias.report.tables import MOST_GROUPS
 from crossbias.report.templates import render_template
@@ -37,7 +37,7 @@ def render_page(found: Verification, gates: Sequence[GateResult]) -> str:
     attributes = list(found.first.attributes)
     return render_template(
         "answers.html",
-        about=[*about_models(found), *class_mix_lines(found)],
+        about=[*about_models(found), *association_lines(found), *class_mix_lines(found)],
         attributes=[_section(found, each, n) for n, each in enumerate(attributes[:MOST_SECTIONS])],
         flagged=flagged_grid(found, most=MOST_GROUPS),
         found=found,

@@ -293,7 +293,7 @@ def _existing(metric: str, where: str, number: Estimate | None, model: ModelFind
         if metric in ("auc", "brier", "slope", "calibration"):
             needs = f"probabilities{' and ' if needs else ''}{needs}"
         if metric in ("aligned", "conflicting"):
-            needs = "--aligned or --training"
+            needs = "--aligned or --training, and a value that goes along with a class"
         lacking = f"; {metric} needs {needs}" if needs else ", or there are too many groups"
         raise _Unjudged(f"{where} does not exist for {model.name}{lacking}")
     _check_sizes([(where, number.n)], "the samples")

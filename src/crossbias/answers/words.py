@@ -53,6 +53,16 @@ def _within_classes(model: ModelFindings, name: str, gap: Estimate) -> str:
     )
 
 
+def association_lines(found: Verification) -> list[str]:
+    """The attributes of which no value is associated with a class in training."""
+    first = next(iter(found.models.values()))
+    return [
+        f"By {each.name}: {each.metrics.association_note}."
+        for each in first.attributes.values()
+        if each.metrics.association_note
+    ]
+
+
 def class_mix_lines(found: Verification) -> list[str]:
     """Where classes explain why aligned and conflicting samples differ, for each model."""
     return [

@@ -1,7 +1,7 @@
 """Audit: everything that an audit found, and how it is written to a folder."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,8 +48,13 @@ class Audit:
     suspects: Suspects | None
     model: ModelFinding | None
     verdict: Verdict
-    slice_members: tuple[SliceMember, ...] = field(default=(), repr=False)
-    pictures: tuple[SuspectPicture, ...] = field(default=(), repr=False)
+    slice_members: tuple[SliceMember, ...] = ()
+    pictures: tuple[SuspectPicture, ...] = ()
+
+    def __repr__(self) -> str:
+        name, split = self.data["name"], self.data["split"]
+        first = self.verdict.sentence.partition(": ")[0]
+        return f"<audit of {name} {split}, {self.data['samples']:,} samples: {first}>"
 
     def to_json(self) -> dict[str, Any]:
         """What ``audit.json`` holds."""

@@ -330,11 +330,14 @@ def untested_columns(columns: Sequence[str]) -> Iterator[str]:
 
     >>> next(untested_columns(["age", "patient"]))[:43]
     "Columns 'age', 'patient' of the table of la"
+    >>> next(untested_columns(["age"]))[:22]
+    "Column 'age' of the ta"
     """
     if columns:
         names = ", ".join(first_few([repr(name) for name in columns], most=6))
+        start = "Columns" if columns[1:] else "Column"
         yield (
-            f"Columns {names} of the table of labels: an attribute has 2 to 20 values, "
+            f"{start} {names} of the table of labels: an attribute has 2 to 20 values, "
             f"with five rows or more for each on average. To test others, name all attributes, and "
             f"bin numbers: --set attributes=sex,age:30,40."
         )

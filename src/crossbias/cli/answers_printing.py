@@ -18,7 +18,7 @@ from crossbias.answers.grids_of_answers import (
     value_grid,
 )
 from crossbias.answers.verification import Verification
-from crossbias.answers.words import about_models, class_mix_lines
+from crossbias.answers.words import about_models, association_lines, class_mix_lines
 from crossbias.cli.printing import make_table, print_table, say
 from crossbias.formatting import count
 from crossbias.runs.grids import Grid
@@ -57,7 +57,7 @@ def print_verification(found: Verification) -> None:
     for each in found.first.attributes.values():
         if each.metrics.warning:
             say(f"{each.name}: {each.metrics.warning}.")
-    for line in class_mix_lines(found):
+    for line in [*association_lines(found), *class_mix_lines(found)]:
         say(line)
 
 

@@ -66,20 +66,23 @@ def print_metrics(what: str, rows: Mapping[str, Metrics], *, selection: str = "l
     ``selection`` is the rule by which the model was chosen.
     """
     table = make_table(what, *_COLUMNS, title="accuracy in % [95% interval]")
-    for name, metrics in rows.items():
-        for label, each in _with_attributes(name, metrics).items():
-            accuracies = (each.overall, each.aligned, each.conflicting, each.unbiased)
-            table.add_row(escape(label), *map(_cell, accuracies), _worst_cell(each))
+    labeled = {
+        label: each
+        for name, metrics in rows.items()
+        for label, each in _with_attributes(name, metrics).items()
+    }
+    for label, each in labeled.items():
+        accuracies = (each.overall, each.aligned, each.conflicting, each.unbiased)
+        table.add_row(escape(label), *map(_cell, accuracies), _worst_cell(each))
     print_table(table)
-    every = (each for metrics in rows.values() for each in (metrics, *metrics.attributes.values()))
-    if note := next(filter(None, (each.worst_note for each in every)), None):
+    if note := next(filter(None, (each.worst_note for each in labeled.values())), None):
         say(f"{note}.")
+    for label, each in labeled.items():
+        for text in filter(None, (each.association_note, each.class_mix_note)):
+            say(f"{label}: {text}")
     for name, metrics in rows.items():
         for text in filter(None, (metrics.cluster_note, metrics.warning)):
             say(f"{name}: {text}")
-        for label, each in _with_attributes(name, metrics).items():
-            if each.class_mix_note:
-                say(f"{label}: {each.class_mix_note}")
     if "validation" in rows and selection != "last":
         say(
             f"validation: the model was chosen by this split ({selection}), so its accuracies "

@@ -134,7 +134,7 @@ class OutsideModel(nn.Module):
 
     def _seen(self, scores: Tensor) -> Answered:
         """Probabilities if all rows can be that, logits if none of them looks like it."""
-        if _off(scores) <= _SUM:
+        if are_probabilities(scores):
             return "probabilities"
         if bool(((scores >= 0) & (scores <= 1)).all()):
             raise CrossbiasError(
@@ -145,7 +145,7 @@ class OutsideModel(nn.Module):
         return "logits"
 
     def _check_probabilities(self, scores: Tensor) -> None:
-        if _off(scores) <= _SUM:
+        if are_probabilities(scores):
             return
         low, sums = float(scores.min()), scores.sum(1)
         worst = float(sums[(sums - 1).abs().argmax()])
@@ -239,6 +239,15 @@ def _tensor(found: Any, name: str) -> Tensor:
             f"or probabilities, or a pair of these and features"
         )
     return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+
+
+def are_probabilities(scores: Tensor) -> bool:
+    """Whether every row can be the probabilities of exclusive classes.
+
+    >>> are_probabilities(torch.tensor([[0.25, 0.75]])), are_probabilities(torch.tensor([[2, -1]]))
+    (True, False)
+    """
+    return _off(scores) <= _SUM
 
 
 def _off(scores: Tensor) -> float:

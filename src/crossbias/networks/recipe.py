@@ -156,7 +156,8 @@ def _made(name: str, options: Mapping[str, Any], shape: Sequence[int] | None) ->
     except (TypeError, ValueError) as error:
         raise CrossbiasError(
             f"network {name!r} cannot be built with {written(own)} "
-            f"({type(error).__name__}: {first_line(error)}); change these options"
+            f"({type(error).__name__}: {first_line(error)}); give or change an option with --set "
+            f"network.NAME=VALUE"
         ) from error
     if not isinstance(model, nn.Module):
         raise CrossbiasError(f"{name!r} made a {type(model).__name__}, not a torch model")

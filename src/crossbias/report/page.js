@@ -27,6 +27,10 @@ for (const table of document.querySelectorAll("table.sortable")) {
 addEventListener("beforeprint", () => {
   for (const details of document.querySelectorAll("details")) details.open = true;
 });
+// What takes much room is folded on a phone.
+if (matchMedia("(max-width: 40rem)").matches) {
+  for (const details of document.querySelectorAll("details.roomy")) details.open = false;
+}
 // A link into a folded section unfolds it.
 const unfold = () => {
   const found = location.hash && document.getElementById(location.hash.slice(1));

@@ -7,12 +7,7 @@ from markupsafe import Markup
 
 from crossbias.formatting import count, first_few, p_value, percent, short
 from crossbias.report.tables import worst_group_name
-from crossbias.report.training_data import (
-    CLEAR,
-    data_title,
-    main_metric,
-    training_groups,
-)
+from crossbias.report.training_data import data_title, main_metric, training_groups
 from crossbias.runs.compare import Comparison
 from crossbias.runs.gains import right_answers
 from crossbias.runs.read import FinishedRun
@@ -20,6 +15,7 @@ from crossbias.runs.rows import Number, Row
 from crossbias.types import UNKNOWN
 from crossbias.verify import Estimate
 from crossbias.verify.between_runs import gap_within_classes
+from crossbias.verify.independence import CLEAR
 
 SUPERVISION: Final = {
     "none": "knew nothing about the bias",

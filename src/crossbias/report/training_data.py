@@ -9,8 +9,6 @@ from crossbias.runs.read import FinishedRun
 from crossbias.types import UNKNOWN
 from crossbias.verify import independence
 
-CLEAR = 0.05  # an association with a larger p-value may be chance
-
 
 class TrainingGroups(NamedTuple):
     """Training samples of known bias by group, and how many of them are aligned."""

@@ -18,7 +18,7 @@ from crossbias.runs.gains import (
 from crossbias.runs.overall_losses import NAMES as LOSSES
 from crossbias.runs.overall_losses import overall_losses
 from crossbias.runs.read import FinishedRun, read_run
-from crossbias.runs.rows import OF_POSITIVE, Row, checked_metrics, rows_of
+from crossbias.runs.rows import OF_POSITIVE, Row, checked_metrics, rows_of, value_of
 from crossbias.runs.sweeps import runs_by_data, unfinished_notes
 from crossbias.verify import WEIGHTS, Estimate, McNemar
 from crossbias.verify.accuracies import stratified
@@ -147,7 +147,8 @@ def compare(
     cells, others = baseline.metrics[0].cells, [row for row in rows if row is not baseline]
     judged = baseline.runs[0].judged
     place = cells.place_of(judged.target, judged.attribute(judged_by))
-    strata = {name: stratified(name, cells, place) for name in names if name in WEIGHTS}
+    known = [name for name in names if value_of(name, baseline.metrics[0]) is not None]
+    strata = {name: stratified(name, cells, place) for name in known if name in WEIGHTS}
     confidence = simultaneous(0.95, len(others))
     lost = overall_losses(
         baseline,

@@ -52,6 +52,8 @@ def legend(comparison: Comparison) -> list[str]:
     if detection := comparison.baseline.metrics[0].detection:
         name = detection.positive.name
         about.insert(0, f"A sample is called {name} if that is its most probable class.")
+    if note := comparison.baseline.metrics[0].association_note:
+        about.insert(0, f"By {comparison.attribute}: {note}.")
     return [*about, *comparison.health]
 
 

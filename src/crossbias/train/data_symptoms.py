@@ -137,11 +137,12 @@ def _unfit_validation(
     conflicting = conflicting_validation(train, validation)
     number, share = int(conflicting.sum()), float(conflicting.float().mean())
     if number < _LEAST_TO_JUDGE:
-        error = percent(0.5 / math.sqrt(max(number, 1)))
+        error = number and percent(0.5 / math.sqrt(number))
+        known = f"the standard error of its accuracy on them is up to {error}" if error else ""
         yield Symptom(
             "too few conflicting validation samples",
             f"The validation data has {number or 'no'} samples that conflict with {train.bias}, "
-            f"so the standard error of its accuracy on them is up to {error}.",
+            f"so {known or 'it says nothing about them'}.",
             f"Put at least {_LEAST_TO_JUDGE} of them into the validation data.",
         )
     in_training = float(conflicting_samples(train, train.alignment()).float().mean())

@@ -1,6 +1,6 @@
 """One pass of a network over data in evaluation mode, and what it says about the network."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -13,8 +13,8 @@ from crossbias.data.loader import Loader
 from crossbias.data.matching import matched, rows_for, with_classes
 from crossbias.data.order import batches
 from crossbias.errors import CrossbiasError
-from crossbias.networks.network import evaluation
-from crossbias.networks.outside import OutsideModel, as_module
+from crossbias.networks.network import Network, evaluation
+from crossbias.networks.outside import OutsideModel, are_probabilities, as_module
 from crossbias.train.normalization import Normalize, normalization_for
 from crossbias.types import UNKNOWN, Batch, Output
 from crossbias.verify.cells import Alignment
@@ -74,16 +74,20 @@ def predict(
             out, the split's own counts decide.
     """
     check_finite(data)
-    answers = [
-        logits_of(output, data).float().softmax(1).cpu()
-        for _, output in evaluation_pass(network, batches_for(network, data))
-    ]
-    _check_answers(answers, data)
+    foreign = not isinstance(network, Network | OutsideModel)
+    passed = evaluation_pass(network, batches_for(network, data))
+    scores = (logits_of(output, data).float() for _, output in passed)
+    answers = [(part if foreign else part.softmax(1)).cpu() for part in scores]
+    probabilities = torch.cat(answers)
+    # A torch model of another training may end in a soft-max, which must not be taken twice.
+    if foreign and not are_probabilities(probabilities):
+        probabilities = probabilities.softmax(1)
+    _check_answers(probabilities, data)
     rows = _rows_to_show(data, alignment) if pictures and data.inputs.ndim == 4 else None
     return Predictions(
         index=data.index,
         target=data.targets,
-        probabilities=torch.cat(answers),
+        probabilities=probabilities,
         attributes=data.attributes,
         cluster=data.cluster,
         pictures=None if rows is None else data.pictures(rows),
@@ -91,10 +95,9 @@ def predict(
     )
 
 
-def _check_answers(answers: Sequence[Tensor], data: BiasedDataset) -> None:
+def _check_answers(probabilities: Tensor, data: BiasedDataset) -> None:
     """Refuse probabilities that are not finite, which no metric could use."""
-    rows = [(~part.isfinite()).any(1) for part in answers]
-    bad = torch.cat(rows) if rows else torch.zeros(0) > 0
+    bad = (~probabilities.isfinite()).any(1)
     if bool(bad.any()):
         raise CrossbiasError(
             f"the network's answer to sample {int(data.index[bad.nonzero()[0]])} of {data.name} "
@@ -131,10 +134,10 @@ def evaluate(
     """Accuracies of a network on a split, overall and by group, with intervals.
 
     Args:
-        network: The classifier: one that ``fit`` trained, or any torch model that gives logits in
-            the order of the classes of ``training``, or else of ``data``. A model of
-            ``load_model`` has an order of its own if it names its classes. Any other callable on a
-            batch of images may give logits or probabilities, as arrays or tensors.
+        network: The classifier: one that ``fit`` trained, or any torch model or callable on a batch
+            of images that gives logits or probabilities in the order of the classes of
+            ``training``, or else of ``data``. A model of ``load_model`` has an order of its own if
+            it names its classes.
         data: The split.
         normalize: How images in [0, 1] are normalized for the network: ``"none"``, ``"bytes"`` for
             0 to 255, ``"data"`` for mean and std of the data set, ``"imagenet"``, or

@@ -213,11 +213,13 @@ def _check(
     method: Method, train: BiasedDataset, validation: BiasedDataset | None, config: TrainConfig
 ) -> None:
     """Refuse what cannot work, before anything is trained or written."""
-    if not isinstance(method, Method) or not isinstance(config, TrainConfig):
-        raise CrossbiasError(
-            f"fit takes a method such as PGD() and a config such as TrainConfig(epochs=5), "
-            f"got {method!r} and {config!r}"
-        )
+    given: Any = method
+    if not isinstance(given, Method):
+        made = f"; crossbias.create({given!r}) makes one" if isinstance(given, str) else ""
+        raise CrossbiasError(f"fit takes a method such as PGD(), got {given!r}{made}")
+    given = config
+    if not isinstance(given, TrainConfig):
+        raise CrossbiasError(f"fit takes a config such as TrainConfig(epochs=5), got {given!r}")
     _check_hyperparameters(method)
     if config.accumulate > 1:
         check_parts(method)

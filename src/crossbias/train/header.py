@@ -7,9 +7,11 @@ from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.defaults import is_pretrained
+from crossbias.formatting import p_value
 from crossbias.networks.recipe import Recipe
 from crossbias.train.config import TrainConfig
 from crossbias.types import UNKNOWN
+from crossbias.verify.independence import CLEAR, independence
 
 if TYPE_CHECKING:
     from crossbias.train.run import Run
@@ -75,9 +77,18 @@ def groups_of(data: BiasedDataset) -> str:
     totals = f"{_sum(counts, aligned)} aligned, {_sum(counts, ~aligned)} conflicting by {data.bias}"
     if not aligned.any():
         totals = f"{data.bias} is not associated with the class, so no sample is aligned"
+    elif (p := _p_of_independence(data)) > CLEAR:
+        totals += f", which may be chance ({p_value(p)}, chi-square test)"
     missing = int((data.biases == UNKNOWN).sum())
     unlabeled = f", {missing:,} without a value" if missing else ""
     return f"{_listed(names, counts.flatten().tolist())}; {totals}{unlabeled}"
+
+
+def _p_of_independence(data: BiasedDataset) -> float:
+    """The p-value of class and bias being independent, over the samples of known bias."""
+    known = data.biases != UNKNOWN
+    cluster = None if data.cluster is None else data.cluster[known]
+    return independence(data.targets[known], data.biases[known], cluster=cluster)
 
 
 def _listed(names: Sequence[str], counts: Sequence[int]) -> str:

@@ -1,7 +1,12 @@
 """Whether two columns of labels are independent, also where samples come in clusters."""
 
+from typing import Final
+
 import torch
 from torch import Tensor
+
+CLEAR: Final = 0.05
+"""An association with a larger p-value may be chance."""
 
 
 def independence(one: Tensor, other: Tensor, *, cluster: Tensor | None = None) -> float:

@@ -43,7 +43,7 @@ class Metrics:
     Args:
         overall: Accuracy on all samples, whether their bias is known or not.
         aligned: Accuracy on the samples of aligned groups; None where nobody knows which groups
-            are aligned.
+            are aligned, or where none is.
         conflicting: Accuracy on the samples of all other groups; None in the same case.
         unbiased: Mean over the groups that have samples, each counting the same.
         worst_group: The group with the lowest accuracy among those with samples; ties go to the
@@ -184,7 +184,7 @@ class Metrics:
     @classmethod
     def from_cells(cls, cells: Cells, alignment: Tensor | None) -> "Metrics":
         """The accuracies, from the cells alone; ``alignment`` is as for ``from_answers``."""
-        told = alignment is not None and cells.labeled
+        told = alignment is not None and bool(alignment.any()) and cells.labeled
         return cls(
             overall=accuracies.overall(cells),
             aligned=accuracies.aligned(cells) if told else None,
@@ -215,6 +215,16 @@ class Metrics:
     def associated(self) -> bool:
         """Whether at least one group is known to be aligned."""
         return any(self.aligned_groups)
+
+    @property
+    def association_note(self) -> str | None:
+        """That no group is aligned, because training associates nothing; None otherwise."""
+        if self.associated or not (self.groups and self.aligned_groups):
+            return None
+        return (
+            "no value is associated with a class in training, so no sample is aligned or "
+            "conflicting"
+        )
 
     @property
     def worst_of(self) -> str:

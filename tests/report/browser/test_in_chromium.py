@@ -15,6 +15,8 @@ from crossbias.answers.answers_page import render_page
 from crossbias.answers.gates import judge_gates, read_gate
 from crossbias.report import report as write_report
 from crossbias.report.pdf import printed
+from crossbias.runs.folder import RunFolder
+from crossbias.runs.health import Symptom, save_health
 
 HOSTILE = ("<script>document.title='x'</script>", '"><img src=x onerror="document.title=1">', "a&b")
 AUDIT = {
@@ -26,6 +28,15 @@ AUDIT = {
     "verdict": {"sentence": "The color gives it away.", "findings": [], "not_tested": ["Shapes."]},
     "pictures": [{"file": "a.png", "alt": "suspects", "caption": "Suspects."}],
 }
+# As long as those of a real audit and real trainings.
+VERDICT = "\n\n".join(
+    f"{lead}: " + "the attribute 'age' alone predicts the class of 95% of the samples. " * 6
+    for lead in ("An attribute gives the class away", "A very simple model could solve the task")
+)
+SYMPTOMS = [
+    Symptom(name, f"About {name}: " + "two samples of one age have similar features. " * 4, "Wait.")
+    for name in ("features", "draws", "validation")
+]
 END = {"method": "end", "paper": "EnD (CVPR 2021)", "supervision": "bias labels"}
 
 
@@ -122,14 +133,24 @@ def eighteen(fake_run: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "audit/audit.json").write_text(json.dumps(AUDIT))
     Image.new("RGB", (560, 480)).save(root / "audit/a.png")
     write_report(folders, root / "audited.html", audit=root / "audit")
+    warned = AUDIT | {"verdict": {**AUDIT["verdict"], "sentence": VERDICT}}
+    (root / "audit/audit.json").write_text(json.dumps(warned))
+    for folder in folders:
+        named = [
+            each._replace(sentence=f"{folder.name[:-2]}: {each.sentence}") for each in SYMPTOMS
+        ]
+        save_health(folder / "health.json", named[: 1 + len(folder.name) % 3])
+        RunFolder(folder).finish()
+    write_report(folders, root / "warned.html", audit=root / "audit")
     return root / "page.html"
 
 
+@pytest.mark.parametrize("name", ["page.html", "warned.html"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_eighteen_runs_make_a_page_that_can_be_looked_through(
-    browser: Any, eighteen: Path, width: int
+    browser: Any, eighteen: Path, width: int, name: str
 ) -> None:
-    browser.open(eighteen, width=width)
+    browser.open(eighteen.with_name(name), width=width)
     assert browser.run("document.querySelector('table').tBodies[0].rows.length") == 6
     assert browser.run("document.documentElement.scrollHeight") <= 8000
 
@@ -144,6 +165,29 @@ def test_an_audit_adds_its_verdict_and_folds_the_rest(browser: Any, eighteen: Pa
     assert not browser.run(shown)
     browser.run("document.querySelector('.verdict ~ details').open = true")
     assert browser.run(shown)
+
+
+@pytest.mark.parametrize(("width", "shown"), [(390, 3), (1280, 17)])
+def test_many_warnings_are_folded_on_a_phone_only(
+    browser: Any, eighteen: Path, width: int, shown: int
+) -> None:
+    browser.open(eighteen.with_name("warned.html"), width=width)
+    lines = "[...document.querySelectorAll('.health li')]"
+    assert browser.run(f"{lines}.filter((each) => each.checkVisibility()).length") == shown
+    assert browser.run("document.querySelector('.roomy summary').textContent") == "14 more"
+    browser.run("document.querySelector('.roomy').open = true")
+    assert browser.run(f"{lines}.every((each) => each.checkVisibility())")
+
+
+def test_on_a_phone_maps_of_groups_stand_side_by_side(browser: Any, eighteen: Path) -> None:
+    browser.open(eighteen, width=390)
+    maps = (
+        "[...document.querySelectorAll('.grid.small figure')].map((e) => e.getBoundingClientRect())"
+    )
+    assert len(set(browser.run(f"{maps}.map((each) => each.top)"))) == 1
+    assert min(browser.run(f"{maps}.map((each) => each.width)")) > 250
+    browser.run("document.querySelector('.grid.small').scrollLeft = 9999")
+    assert max(browser.run(f"{maps}.map((each) => each.right)")) <= 390
 
 
 def test_captions_are_whole_on_a_phone(browser: Any, eighteen: Path) -> None:

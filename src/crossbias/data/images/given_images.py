@@ -22,13 +22,13 @@ def as_inputs(given: Any, shape: Sequence[int], fit: Fit) -> Tensor:
 
     Args:
         given: Inputs of that shape as one tensor or array; or images of any size: a uint8 tensor
-            or array ``(n, C, H, W)``, a list of files, PIL images and uint8 arrays ``(H, W)`` or
-            ``(H, W, 3)``, or a single file or PIL image.
+            or array ``(n, C, H, W)``, an array ``(n, H, W, 3)``, a list of files, PIL images and
+            uint8 arrays ``(H, W)`` or ``(H, W, 3)``, or a single file or PIL image.
         shape: Shape of one input.
         fit: How images of another size become pixels.
     """
     if isinstance(given, np.ndarray) and given.ndim == len(shape) + 1:
-        given = torch.from_numpy(given)
+        given = list(given) if _channels_last(given) else torch.from_numpy(given)
     if isinstance(given, Tensor) and list(given.shape[1:]) == list(shape):
         wanted = given.is_floating_point() if len(shape) == 1 else given.dtype == torch.uint8
         if wanted:
@@ -43,6 +43,11 @@ def as_inputs(given: Any, shape: Sequence[int], fit: Fit) -> Tensor:
         raise CrossbiasError("there are no images to predict; pass at least one")
     pixels = b"".join(_decoded(image, number, fit) for number, image in enumerate(listed))
     return torch.frombuffer(bytearray(pixels), dtype=torch.uint8).view(-1, *shape)
+
+
+def _channels_last(array: "np.ndarray[Any, Any]") -> bool:
+    """Whether an array is ``(n, H, W, C)``, as PIL and NumPy have images."""
+    return array.ndim == 4 and array.shape[3] in (1, 3) and array.shape[1] not in (1, 3)
 
 
 def _listed(given: Any) -> list[Any]:
@@ -88,7 +93,8 @@ def _pictured(given: Any) -> Image.Image:
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if array.ndim != 2 and array.shape[2:] not in ((3,), (4,)):
-        raise CrossbiasError(f"has the shape {array.shape}; it must be (H, W) or (H, W, 3)")
+        wanted = "(C, H, W)" if isinstance(given, Tensor) else "(H, W) or (H, W, 3)"
+        raise CrossbiasError(f"has the shape {tuple(given.shape)}; it must be {wanted}")
     return Image.fromarray(np.ascontiguousarray(array))
 
 

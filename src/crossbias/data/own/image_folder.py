@@ -1,6 +1,8 @@
 """``folder:PATH``: image files with a table of labels, or with a folder for each class."""
 
+import filecmp
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +32,8 @@ class Folder(TableSource):
 
     Args:
         path: The folder of the images.
-        labels: A ``.csv``, ``.tsv`` or ``.parquet`` file, in the working folder or in ``path``.
+        labels: A ``.csv``, ``.tsv`` or ``.parquet`` file, in the working folder or in ``path``. Two
+            that differ are refused.
         file: Column with the names of the images, relative to ``path``.
         target: Column of the classes. Numbers are binned if limits are given: ``age:30,40``.
         bias: Column of the bias, where a value may be missing. Several columns, separated by
@@ -90,7 +93,11 @@ class Folder(TableSource):
     def _written(self) -> LabelTable:
         """The table of labels; no file may occur in two of its rows."""
         if not self.path or not Path(self.path).is_dir():
-            raise CrossbiasError(f"{self.path!r} is not a folder; name yours as folder:PATH")
+            given = Path(self.path)
+            beside = f", and the table with --labels {given.name}" if given.is_file() else ""
+            raise CrossbiasError(
+                f"{self.path!r} is not a folder; name yours as folder:PATH{beside}"
+            )
         table = self._listed() if self.labels is None else read_table(self._labels_file())
         if self.file not in table.columns:
             raise CrossbiasError(
@@ -145,6 +152,12 @@ class Folder(TableSource):
         if not given.exists() and not beside.exists():
             both = f"{given}" if beside == given else f"{given}, nor {beside}"
             raise CrossbiasError(f"there is no table of labels {both}; check --labels")
+        if given.exists() and beside.exists() and not filecmp.cmp(given, beside, shallow=False):
+            raise CrossbiasError(
+                f"there are two tables of labels that differ, {given} in the working folder and "
+                f"{beside}; name the one that is meant: --labels "
+                f"{shlex.quote(str(given.absolute()))} or --labels {shlex.quote(str(beside))}"
+            )
         return given if given.exists() else beside
 
     def _listed(self) -> LabelTable:

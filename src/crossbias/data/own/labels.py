@@ -62,6 +62,11 @@ class TableLabels:
         if others:
             raise CrossbiasError(f"the target must be one column, got {target!r}")
         parts = chosen_columns(bias or "", table)
+        if classes.column in (part.column for part in parts):
+            raise CrossbiasError(
+                f"{classes.column} is both the target and the bias; name another column as the "
+                f"bias, or none"
+            )
         if attributes is None:
             used = {column.column for column in (classes, *parts)}
             further = attribute_columns(table, apart={*apart, *used})
