@@ -257,7 +257,7 @@ def _fill(queue: Sequence[tuple[Results, Job]], options: argparse.Namespace) -> 
             return None
         return train(job, options.runs / results.name, options.jobs)
 
-    os.environ["OMP_NUM_THREADS"] = "2"  # of each run
+    os.environ.setdefault("OMP_NUM_THREADS", "2")  # of each run
     options.results.mkdir(parents=True, exist_ok=True)
     late: list[Job] = []
     refused: list[str] = []
@@ -411,7 +411,7 @@ def check_same_data(table: Table, found: Mapping[str, dict[str, Any]]) -> None:
 
 
 def _cells(table: Table, found: Mapping[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for row, about in table.rows.items():
+    for row in table.rows:
         for metric, place in table.metrics.items():
             for number, column in enumerate(table.columns):
                 records = [found.get(f"{row} | {column} | {seed}") for seed in table.seeds]
@@ -422,10 +422,16 @@ def _cells(table: Table, found: Mapping[str, dict[str, Any]]) -> Iterator[dict[s
                     for seed, record in zip(table.seeds, records, strict=True)
                     if record and "failed" in record
                 ]
-                published = about.get("paper", {}).get(metric, [None] * len(table.columns))[number]
+                published = _published(table, row, metric)[number]
                 yield {"row": row, "metric": metric, "column": column} | _cell(
                     values, failed, published
                 )
+
+
+def _published(table: Table, row: str, metric: str) -> list[Any]:
+    """The paper's number in each column, or a number and its spread; None where it has none."""
+    numbers: list[Any] = table.rows[row].get("paper", {}).get(metric, [None] * len(table.columns))
+    return numbers
 
 
 def _cell(values: list[float], failed: list[str], published: Any) -> dict[str, Any]:
@@ -478,9 +484,13 @@ def overview(table: Table, cells: list[dict[str, Any]]) -> str:
     found = {(cell["metric"], cell["row"], cell["column"]): cell for cell in cells}
     for metric in table.metrics:
         for row in dict.fromkeys(cell["row"] for cell in cells):
-            across = [found.get((metric, row, column)) for column in table.columns]
+            published = _published(table, row, metric)
+            across = [
+                found.get((metric, row, column)) or _cell([], [], number)
+                for column, number in zip(table.columns, published, strict=True)
+            ]
             lines.append("| " + " | ".join([metric, row, *map(_alone, across)]) + " |")
-            if any(cell and cell["paper"] is not None for cell in across):
+            if published != [None] * len(published):
                 lines.append("| " + " | ".join(["", "in the paper", *map(_beside, across)]) + " |")
     return "\n".join(lines) + "\n"
 
