@@ -461,14 +461,9 @@ def markdown(table: Table, cells: list[dict[str, Any]]) -> str:
         limits = DASH if cell.get("low") is None else f"{cell['low']:.1f} to {cell['high']:.1f}"
         inside = {True: " (inside)", False: " (outside)", None: ""}[cell.get("inside")]
         difference = f"{cell['difference']:+.2f}{inside}" if "difference" in cell else DASH
-        parts = (
-            cell["row"],
-            cell["metric"],
-            cell["column"],
-            _ours(cell, 2),
-            f"{cell['n']}{failed}",
-        )
-        lines.append("| " + " | ".join([*parts, limits, _papers(cell, 2), difference]) + " |")
+        names = (cell["row"], cell["metric"], cell["column"])
+        numbers = (_ours(cell, 2), f"{cell['n']}{failed}", limits, _papers(cell, 2), difference)
+        lines.append("| " + " | ".join([*names, *numbers]) + " |")
     reasons = {reason: None for cell in cells for reason in cell["failed"]}  # each once, in order
     lines += ["", "Failed:", *(f"- {reason}" for reason in reasons)] if reasons else []
     return f"**{table.title}** ({table.paper})\n\n" + "\n".join(lines) + "\n"
@@ -495,21 +490,19 @@ def overview(table: Table, cells: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _alone(cell: dict[str, Any] | None) -> str:
+def _alone(cell: dict[str, Any]) -> str:
     """A mean with its deviation and the number of runs, or how many were refused or failed."""
-    if cell is None or not cell["n"]:
-        return DASH if cell is None else f"{len(cell['failed'])} failed"
+    if not cell["n"]:
+        return f"{len(cell['failed'])} failed" if cell["failed"] else DASH
     return f"{_ours(cell, 1)} ({cell['n']})"
 
 
-def _beside(cell: dict[str, Any] | None) -> str:
+def _beside(cell: dict[str, Any]) -> str:
     """The paper's number, and by how much ours differs."""
-    if cell is None:
-        return DASH
-    differs = (
-        f" ({cell['difference']:+.1f})".replace("-0.0", "+0.0") if "difference" in cell else ""
-    )
-    return _papers(cell, 1) + differs
+    if "difference" not in cell:
+        return _papers(cell, 1)
+    difference = f"{cell['difference']:+.1f}".replace("-0.0", "+0.0")
+    return f"{_papers(cell, 1)} ({difference})"
 
 
 def _ours(cell: dict[str, Any], digits: int) -> str:

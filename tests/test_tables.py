@@ -27,6 +27,7 @@ from crossbias.data.images.decoding import Fit
 from crossbias.data.published.bar import ACTIONS, BAR
 from crossbias.errors import CrossbiasError
 from crossbias.experiment import Experiment
+from crossbias.formatting import DASH
 from crossbias.registry import create_method
 from crossbias.train.config import TrainConfig
 from crossbias.train.optimizers import learning_rate
@@ -520,5 +521,9 @@ def test_a_page_gets_the_rows_that_it_names(home, monkeypatch):
         "After.",
     ]
     assert table_pages.filled(found, home / "results") == found
+    (home / "results" / "one.json").write_text(json.dumps({"cells": cells[:1]}))
+    found = table_pages.filled(found, home / "results")
+    assert f"| all | plain | 50.0 ± 1.3 (2) | {DASH} |\n" in found
+    assert "|  | in the paper | 50.0 ± 2.0 (+0.0) | 10.0 |\n" in found  # what is left to reach
     with pytest.raises(CrossbiasError, match="the table one has no row 'fancy': plain"):
         table_pages.filled(page.format(": plain; fancy"), home / "results")
