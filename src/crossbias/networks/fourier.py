@@ -1,8 +1,9 @@
 """Convolutions with large kernels as products of Fourier coefficients, for the tensor cores.
 
 A 7 x 7 convolution of 28 x 28 pixels takes 38,416 multiplications for each pair of an input and an
-output channel. Between the coefficients of a Fourier transform it takes 1,984, and the transforms,
-which each channel needs once, are products with one fixed matrix.
+output channel. Between the coefficients of a Fourier transform it takes 1,984. The transforms,
+which each channel needs once, are products with two small fixed matrices: along the columns of the
+images, then along their rows.
 """
 
 import functools
@@ -44,53 +45,59 @@ def fourier_conv2d(maps: Tensor, weight: Tensor) -> Tensor:
               [6., 9., 9., 6.],
               [4., 6., 6., 4.]]]])
     """
-    batch, channels, height, width = maps.shape
-    pixels = maps.permute(0, 2, 3, 1).reshape(batch, height * width, channels)
-    found: Tensor = _FourierConvolution.apply(pixels, weight, height, width)
-    return found.view(batch, height, width, -1).permute(0, 3, 1, 2)
+    pixels = maps.permute(0, 2, 3, 1).contiguous()
+    found: Tensor = _FourierConvolution.apply(pixels, weight)
+    return found.permute(0, 3, 1, 2)
 
 
 class _FourierConvolution(torch.autograd.Function):
-    """Pixels (B, HW, C) and weights (K, C, k, k) to pixels (B, HW, K).
+    """Pixels (B, H, W, C) and weights (K, C, k, k) to pixels (B, H, W, K).
 
     There are F coefficients, each a real and an imaginary part: (F, 2). X and Y are those of the
     input and of the output, and Y = X M where M has the coefficients of the weights.
     """
 
     @staticmethod
-    def forward(ctx: Any, pixels: Tensor, weight: Tensor, height: int, width: int) -> Tensor:
+    def forward(ctx: Any, pixels: Tensor, weight: Tensor) -> Tensor:
+        _, height, width, _ = pixels.shape
         place = {"dtype": pixels.dtype, "device": pixels.device}
-        transform = _transform(height, width, weight.shape[-1], **place)
+        down, along = _transforms(height, width, weight.shape[-1], **place)
         of_kernel = _kernel_transform(height, width, weight.shape[-1], **place)
-        inputs = _coefficients(transform, pixels)  # X, (B, F, 2C)
+        inputs = _coefficients(down, along, pixels)  # X, (B, F, 2C)
         matrices = _matrices(of_kernel, weight)  # M, (F, 2C, 2K)
         outputs = _by_frequency(inputs, matrices)  # Y, (B, F, 2K)
-        ctx.save_for_backward(inputs, matrices, transform, of_kernel)
+        ctx.save_for_backward(inputs, matrices, down, along, of_kernel)
         ctx.kernel = weight.shape
-        return _pixels(transform, outputs)
+        return _pixels(down, along, outputs)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
-        inputs, matrices, transform, of_kernel = ctx.saved_tensors
-        outputs = _coefficients(transform, gradient)  # gradient of Y, as y = transform^T Y
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor]:
+        inputs, matrices, down, along, of_kernel = ctx.saved_tensors
+        outputs = _coefficients(down, along, gradient.contiguous())  # of Y: y = transform^T Y
         pixels = None
         if ctx.needs_input_grad[0]:
-            pixels = _pixels(transform, _by_frequency(outputs, matrices.mT))
+            pixels = _pixels(down, along, _by_frequency(outputs, matrices.mT))
         products = torch.bmm(inputs.permute(1, 2, 0), outputs.transpose(0, 1))  # of M, (F, 2C, 2K)
-        return pixels, _weight_gradient(of_kernel, products, ctx.kernel), None, None
+        return pixels, _weight_gradient(of_kernel, products, ctx.kernel)
 
 
-def _coefficients(transform: Tensor, pixels: Tensor) -> Tensor:
-    """(B, F, 2C) of pixels (B, HW, C)."""
-    found = torch.bmm(transform.expand(len(pixels), -1, -1), pixels)
-    return found.view(len(pixels), len(transform) // 2, -1)
+def _coefficients(down: Tensor, along: Tensor, pixels: Tensor) -> Tensor:
+    """(B, F, 2C) of pixels (B, H, W, C)."""
+    batch, height, _, channels = pixels.shape
+    columns = torch.bmm(down.expand(batch, -1, -1), pixels.view(batch, height, -1))
+    parts = columns.view(batch * len(down) // 2, -1, channels)  # an image and a row frequency
+    found = torch.bmm(along.expand(len(parts), -1, -1), parts)
+    return found.view(batch, -1, 2 * channels)
 
 
-def _pixels(transform: Tensor, coefficients: Tensor) -> Tensor:
-    """(B, HW, C) of coefficients (B, F, 2C)."""
-    parts = coefficients.view(len(coefficients), len(transform), -1)
-    return torch.bmm(transform.mT.expand(len(parts), -1, -1), parts)
+def _pixels(down: Tensor, along: Tensor, coefficients: Tensor) -> Tensor:
+    """(B, H, W, C) of coefficients (B, F, 2C): the transposed transform."""
+    batch, _, channels = coefficients.shape
+    parts = coefficients.view(batch * len(down) // 2, len(along), channels // 2)
+    columns = torch.bmm(along.mT.expand(len(parts), -1, -1), parts)
+    found = torch.bmm(down.mT.expand(batch, -1, -1), columns.view(batch, len(down), -1))
+    return found.view(batch, down.shape[1], -1, channels // 2)
 
 
 def _by_frequency(coefficients: Tensor, matrices: Tensor) -> Tensor:
@@ -124,23 +131,26 @@ def _weight_gradient(of_kernel: Tensor, products: Tensor, shape: torch.Size) -> 
 
 
 @functools.cache
-def _transform(
+def _transforms(
     height: int, width: int, kernel: int, *, dtype: torch.dtype, device: torch.device
-) -> Tensor:
-    """Pixels to coefficients, (2F, HW); its transpose maps them back.
+) -> tuple[Tensor, Tensor]:
+    """Pixels to coefficients: down the columns (2F', H), then along the rows (2F'', 2W).
 
-    The maps are periodic with a gap of zeros as wide as the padding. Of each pair of conjugate
-    coefficients there is one, times the root of two.
+    There are F = F' F'' coefficients. The maps are periodic with a gap of zeros as wide as the
+    padding. Of each pair of conjugate coefficients there is one, times the root of two, so that
+    the transposed matrices map coefficients back to pixels.
     """
     rows, columns = height + kernel // 2, width + kernel // 2
-    half = columns // 2 + 1
-    down = torch.outer(torch.arange(rows), torch.arange(height)).double() / rows
-    along = torch.outer(torch.arange(half), torch.arange(width)).double() / columns
-    angles = 2 * math.pi * (down[:, None, :, None] + along[None, :, None, :])
-    alone = torch.arange(half) % (columns / 2) == 0  # these are their own conjugates
-    scale = (2 - alone.double()).div(rows * columns).sqrt()
-    parts = torch.stack([angles.cos(), -angles.sin()], 2) * scale[None, :, None, None, None]
-    return parts.reshape(2 * rows * half, height * width).to(device, dtype)
+    half = rows // 2 + 1
+    angles = _angles(torch.arange(half), torch.arange(height), rows)
+    alone = torch.arange(half) % (rows / 2) == 0  # these are their own conjugates
+    scale = (2 - alone.double()).div(rows).sqrt()[:, None, None]
+    down = torch.stack([angles.cos(), -angles.sin()], 1) * scale
+    angles = _angles(torch.arange(columns), torch.arange(width), columns)
+    real = torch.cat([angles.cos(), angles.sin()], 1)  # of a real and an imaginary part
+    imaginary = torch.cat([-angles.sin(), angles.cos()], 1)
+    along = torch.stack([real, imaginary], 1) / math.sqrt(columns)
+    return down.flatten(0, 1).to(device, dtype), along.flatten(0, 1).to(device, dtype)
 
 
 @functools.cache
@@ -149,9 +159,13 @@ def _kernel_transform(
 ) -> Tensor:
     """A kernel to its coefficients, (2F, kk): those of a correlation, not scaled."""
     rows, columns = height + kernel // 2, width + kernel // 2
-    half, offset = columns // 2 + 1, torch.arange(kernel) - kernel // 2
-    down = torch.outer(torch.arange(rows), offset).double() / rows
-    along = torch.outer(torch.arange(half), offset).double() / columns
-    angles = 2 * math.pi * (down[:, None, :, None] + along[None, :, None, :])
+    offset = torch.arange(kernel) - kernel // 2
+    down = _angles(torch.arange(rows // 2 + 1), offset, rows)
+    along = _angles(torch.arange(columns), offset, columns)
+    angles = down[:, None, :, None] + along[None, :, None, :]
     parts = torch.stack([angles.cos(), angles.sin()], 2)
-    return parts.reshape(2 * rows * half, kernel * kernel).to(device, dtype)
+    return parts.reshape(-1, kernel * kernel).to(device, dtype)
+
+
+def _angles(frequencies: Tensor, places: Tensor, period: int) -> Tensor:
+    return 2 * math.pi / period * torch.outer(frequencies, places).double()
