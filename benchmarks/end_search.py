@@ -1,11 +1,11 @@
 """EnD's alpha and beta on Biased MNIST, searched as by its authors; end_search.toml names all.
 
-A trial is a whole training with another pair. The first pairs are spread over the ranges. Each
-later one is where a Gaussian process, fitted to the validation accuracies so far, expects the
-largest improvement, as in the authors' Bayesian search. Pairs are chosen by validation accuracy,
-and every trial is kept. Every rho has the same number of trials.
+A trial is a training with another pair. The first pairs are spread over the ranges. Each later one
+is where a Gaussian process, fitted to the validation accuracies so far, expects the largest
+improvement, as in the authors' Bayesian search. Pairs are chosen by validation accuracy, and every
+trial is kept. Every rho has the same number of trials.
 
-python -m benchmarks.end_search [--only "rho .999"] [--stop-after SECONDS]
+python -m benchmarks.end_search [--only "rho .999"] [--jobs 4] [--stop-after SECONDS]
 """
 
 import argparse
@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plan", type=Path, default=Path(__file__).with_suffix(".toml"))
     parser.add_argument("--only", action="append", help="this column alone; may be repeated")
+    parser.add_argument("--jobs", type=int, default=1, help="trials at a time, each of another rho")
     parser.add_argument("--stop-after", type=float, default=math.inf, help="start no trial after")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "end_search")
     parser.add_argument("--results", type=Path, default=RESULTS / "end_search.json")
@@ -75,20 +77,21 @@ def main() -> None:
 
 
 def search(plan: Plan, options: argparse.Namespace) -> None:
-    """Run what is missing, one trial at each rho in turn, and write after every trial."""
+    """Run what is missing, one trial at each rho in turn, and write after every turn."""
     found = _kept(plan, options.results)
     started = time.monotonic()
-    for number in range(plan.trials):
-        for column in options.only or plan.columns:
-            trials = found[column]
-            if number < len(trials) or time.monotonic() - started > options.stop_after:
-                continue
-            record = _trial(plan, column, trials, options.runs)
-            if record is None:  # interrupted; the next call continues it
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for number in range(plan.trials):
+            columns = [name for name in options.only or plan.columns if number >= len(found[name])]
+            if time.monotonic() - started > options.stop_after:
                 return
-            trials.append(record)
-            print(column, json.dumps(record), flush=True)
-            _write(plan, found, options.results)
+            trials = [pool.submit(_trial, plan, name, found[name], options) for name in columns]
+            for column, trial in zip(columns, trials, strict=True):
+                if (record := trial.result()) is None:  # interrupted; the next call continues it
+                    return
+                found[column].append(record)
+                print(column, json.dumps(record), flush=True)
+                _write(plan, found, options.results)
 
 
 def _kept(plan: Plan, path: Path) -> dict[str, list[dict[str, Any]]]:
@@ -105,13 +108,15 @@ def _kept(plan: Plan, path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def _trial(
-    plan: Plan, column: str, trials: list[dict[str, Any]], runs: Path
+    plan: Plan, column: str, trials: list[dict[str, Any]], options: argparse.Namespace
 ) -> dict[str, Any] | None:
     about = plan.columns[column]
     alpha, beta = next_pair(plan, column, trials)
     settings = plan.set | about["set"] | {"method.alpha": alpha, "method.beta": beta}
     name = f"trial {len(trials) + 1}"
-    record = train(Job(name, column, plan.seed, plan.recipe, None, settings), runs, 1)
+    record = train(
+        Job(name, column, plan.seed, plan.recipe, None, settings), options.runs, options.jobs
+    )
     if record is None:
         return None
     pair = {"alpha": alpha, "beta": beta}

@@ -51,7 +51,7 @@ class Trainer:
 @pytest.fixture
 def options(tmp_path):
     return argparse.Namespace(
-        only=None, stop_after=math.inf, runs=tmp_path, results=tmp_path / "found.json"
+        only=None, jobs=1, stop_after=math.inf, runs=tmp_path, results=tmp_path / "found.json"
     )
 
 

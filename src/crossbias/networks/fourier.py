@@ -11,8 +11,13 @@ import math
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from crossbias.networks.fused import has_triton
+
+_ALIGNED = 8  # channels; products of matrices are slow on a GPU for other numbers
 
 
 class FourierConv2d(nn.Conv2d):
@@ -26,7 +31,9 @@ class FourierConv2d(nn.Conv2d):
     def forward(self, input: Tensor) -> Tensor:
         """Maps of the same size."""
         if self.training and input.is_cuda and torch.is_autocast_enabled("cuda"):
-            return fourier_conv2d(input.bfloat16(), self.weight.bfloat16())
+            missing = (0, 0, 0, 0, 0, -self.in_channels % _ALIGNED)  # such as those of an image
+            maps, weight = (F.pad(each.bfloat16(), missing) for each in (input, self.weight))
+            return fourier_conv2d(maps, weight)
         return super().forward(input)
 
 
@@ -82,8 +89,17 @@ class _FourierConvolution(torch.autograd.Function):
         return pixels, _weight_gradient(of_kernel, products, ctx.kernel)
 
 
+def _on_gpu(tensor: Tensor) -> bool:
+    """Whether the kernels of ``fourier_kernels.py`` do it, in fewer passes over the memory."""
+    return tensor.is_cuda and has_triton()
+
+
 def _coefficients(down: Tensor, along: Tensor, pixels: Tensor) -> Tensor:
     """(B, F, 2C) of pixels (B, H, W, C)."""
+    if _on_gpu(pixels):
+        from crossbias.networks import fourier_kernels
+
+        return fourier_kernels.coefficients(pixels, down, along)
     batch, height, _, channels = pixels.shape
     columns = torch.bmm(down.expand(batch, -1, -1), pixels.view(batch, height, -1))
     parts = columns.view(batch * len(down) // 2, -1, channels)  # an image and a row frequency
@@ -93,6 +109,10 @@ def _coefficients(down: Tensor, along: Tensor, pixels: Tensor) -> Tensor:
 
 def _pixels(down: Tensor, along: Tensor, coefficients: Tensor) -> Tensor:
     """(B, H, W, C) of coefficients (B, F, 2C): the transposed transform."""
+    if _on_gpu(coefficients):
+        from crossbias.networks import fourier_kernels
+
+        return fourier_kernels.pixels_of(coefficients, down, along)
     batch, _, channels = coefficients.shape
     parts = coefficients.view(batch * len(down) // 2, len(along), channels // 2)
     columns = torch.bmm(along.mT.expand(len(parts), -1, -1), parts)
@@ -110,6 +130,10 @@ def _by_frequency(coefficients: Tensor, matrices: Tensor) -> Tensor:
 
 def _matrices(of_kernel: Tensor, weight: Tensor) -> Tensor:
     """The complex numbers of a kernel as real matrices ((re, im), (-im, re)), (F, 2C, 2K)."""
+    if _on_gpu(weight):
+        from crossbias.networks import fourier_kernels
+
+        return fourier_kernels.matrices_of(weight, of_kernel)
     outputs, channels = weight.shape[:2]
     found = of_kernel @ weight.flatten(2).permute(2, 1, 0).flatten(1)  # (2F, CK)
     real, imaginary = found.view(-1, 2, channels, outputs).unbind(1)  # (F, C, K)
@@ -122,6 +146,10 @@ def _matrices(of_kernel: Tensor, weight: Tensor) -> Tensor:
 
 def _weight_gradient(of_kernel: Tensor, products: Tensor, shape: torch.Size) -> Tensor:
     """The gradient of the weights from that of their matrices (F, 2C, 2K)."""
+    if _on_gpu(products):
+        from crossbias.networks import fourier_kernels
+
+        return fourier_kernels.weight_gradient(products, of_kernel, shape)
     outputs, channels, *sides = shape
     blocks = products.view(-1, 2, channels, 2, outputs)
     real = blocks[:, 0, :, 0] + blocks[:, 1, :, 1]

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crossbias.networks.fourier import FourierConv2d
+from crossbias.networks.fused import FusedSequential
 from crossbias.networks.network import Network, averaged
 from crossbias.parameters import Count, Fraction
 
@@ -22,7 +23,7 @@ def convnet(*, num_classes: Count, in_channels: Count = 3, kernel: Count = 7) ->
         in_channels: Channels of the image.
         kernel: Side of every convolution; odd. With 1 a feature sees one pixel, its color.
     """
-    body = nn.Sequential(*_convolutions(in_channels, kernel, last=nn.ReLU()))
+    body = FusedSequential(*_convolutions(in_channels, kernel, last=nn.ReLU()))
     return Network(body, nn.Linear(_WIDTHS[-1], num_classes))
 
 
@@ -33,7 +34,7 @@ def convnet_1x1(*, num_classes: Count, in_channels: Count = 3) -> Network:
 
 def convnet_end(*, num_classes: Count, in_channels: Count = 3, kernel: Count = 7) -> Network:
     """The ConvNet as EnD's authors trained it: last ReLU a Tanh, classifier on unit features."""
-    body = _UnitNorm(nn.Sequential(*_convolutions(in_channels, kernel, last=nn.Tanh())))
+    body = _UnitNorm(FusedSequential(*_convolutions(in_channels, kernel, last=nn.Tanh())))
     return Network(body, nn.Linear(_WIDTHS[-1], num_classes))
 
 
@@ -161,8 +162,7 @@ class _UnitNorm(nn.Module):
 def _convolutions(in_channels: int, kernel: int, last: nn.Module) -> list[nn.Module]:
     modules: list[nn.Module] = []
     for before, after in itertools.pairwise((in_channels, *_WIDTHS)):
-        # The last one is most of the work; with fewer channels the other way is no slower.
-        kind = FourierConv2d if kernel > 1 and after == _WIDTHS[-1] else nn.Conv2d
+        kind = FourierConv2d if kernel > 1 else nn.Conv2d
         # No bias: the batch normalization that follows subtracts it again.
         convolution = kind(before, after, kernel, padding=kernel // 2, bias=False)
         nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
