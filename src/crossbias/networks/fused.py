@@ -24,7 +24,7 @@ class FusedSequential(nn.Sequential):
             if not _is_fused(layer, input):
                 input = layer(input)
                 continue
-            relu = bool(layers) and type(layers[0]) is nn.ReLU and not layers[0]._forward_hooks
+            relu = bool(layers) and type(layers[0]) is nn.ReLU and not _has_hooks(layers[0])
             if relu:
                 layers.pop(0)
             input = _normalized(layer, input, relu=relu)
@@ -38,12 +38,17 @@ def _is_fused(layer: nn.Module, maps: Tensor) -> TypeGuard[nn.BatchNorm2d]:
         and layer.affine
         and layer.track_running_stats
         and layer.momentum is not None
-        and not layer._forward_hooks
+        and not _has_hooks(layer)
         and maps.is_cuda
         and maps.dtype == torch.bfloat16
         and layer.num_features.bit_count() == 1  # a power of two
         and has_triton()
     )
+
+
+def _has_hooks(layer: nn.Module) -> bool:
+    hooks = layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks
+    return any(hooks) or bool(layer._backward_pre_hooks)
 
 
 def _normalized(layer: nn.BatchNorm2d, maps: Tensor, *, relu: bool) -> Tensor:
