@@ -11,6 +11,7 @@ from torch import nn
 
 from crossbias.errors import CrossbiasError
 from crossbias.networks import bagnet, papers, video
+from crossbias.networks.heads import narrow_head
 from crossbias.networks.network import Network
 from crossbias.networks.split import as_network
 from crossbias.networks.timm_models import timm_builder, written
@@ -42,6 +43,8 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "resnet18-2d": video.resnet18_2d,
 }
 """The papers' own networks and ours. Any other name is looked up in timm."""
+
+_TORCHVISION = "torchvision.models:"
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ def _without_file(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any]
     A reader's own network may have a parameter of that name, which then takes what is no file.
     """
     own, weights = dict(options), options.get("weights")
-    takes_it = ":" in name and not name.startswith("torchvision.models:")
+    takes_it = ":" in name and not name.startswith(_TORCHVISION)
     passed_on = takes_it and "weights" in parameters_of(_factory(name))
     if not isinstance(weights, str | Path) or (passed_on and not is_weights_file(str(weights))):
         return own, None
@@ -161,6 +164,8 @@ def _made(name: str, options: Mapping[str, Any], shape: Sequence[int] | None) ->
         ) from error
     if not isinstance(model, nn.Module):
         raise CrossbiasError(f"{name!r} made a {type(model).__name__}, not a torch model")
+    if "num_classes" in own and _draws_a_head(name, model, own):
+        narrow_head(model, own["num_classes"])
     network = as_network(model, shape=shape)
     if not file:
         return network
@@ -168,6 +173,19 @@ def _made(name: str, options: Mapping[str, Any], shape: Sequence[int] | None) ->
     network = network if target is network else as_network(model, shape=shape)
     network.note = note
     return network
+
+
+def _draws_a_head(name: str, model: nn.Module, options: Mapping[str, Any]) -> bool:
+    """Whether the head of a model is new and not the reader's own.
+
+    With pretrained weights and the number of classes that they were trained for, the head is
+    theirs.
+    """
+    if ":" in name:
+        return name.startswith(_TORCHVISION) and not options.get("weights")
+    published = getattr(model, "pretrained_cfg", None) or {}
+    same = published.get("num_classes") == options["num_classes"]
+    return name not in NETWORKS and not (options.get("pretrained") and same)
 
 
 def is_network(name: str) -> bool:
