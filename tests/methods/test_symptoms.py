@@ -11,7 +11,18 @@ from torch import nn
 import crossbias
 from crossbias import BiasedDataset, Method, Network, TrainConfig
 from crossbias.errors import Interrupted
-from crossbias.methods import ERM, IE, LNL, PGD, ClassBalanced, EnD, ReBias
+from crossbias.methods import (
+    ERM,
+    IE,
+    JTT,
+    LNL,
+    PGD,
+    REPAIR,
+    AFLite,
+    ClassBalanced,
+    EnD,
+    ReBias,
+)
 from crossbias.methods.bias_ensemble import certainty_symptoms
 from crossbias.methods.kinds_of_bias import biased_network_for
 from crossbias.methods.symptoms import (
@@ -151,6 +162,28 @@ def test_draws_that_change_the_shares_of_classes_are_named(method):
     rare = LARGE.subset((LARGE.targets != 1) | (torch.arange(240) < 60))
     assert "draws change the class shares" in names(method, rare)
     assert "draws change the class shares" not in names(method, LARGE)
+
+
+def hard_class(number: int) -> BiasedDataset:
+    """Half of the samples of one class look like the next class."""
+    odd = (LARGE.targets == number) & (torch.arange(240) % 2 == 0)
+    return looking_like(torch.where(odd, (LARGE.targets + 1) % 3, LARGE.targets))
+
+
+@pytest.mark.parametrize(
+    ("method", "healthy"),
+    [
+        (JTT(first_epochs=8, copies=4),) * 2,
+        (AFLite(feature_epochs=8, slice_share=0.5, target_share=0.3),) * 2,
+        (REPAIR(keep="threshold", probe_epochs=40), REPAIR(keep="threshold", probe_epochs=8)),
+        (REPAIR(probe_epochs=40), REPAIR(probe_epochs=8)),
+    ],
+    ids=["jtt", "aflite", "repair, threshold", "repair, sample"],
+)
+def test_copies_and_filters_that_change_the_shares_of_classes_are_named(method, healthy):
+    """The game of REPAIR goes on to take from classes what they have in common."""
+    assert "draws change the class shares" in names(method, hard_class(1))
+    assert "draws change the class shares" not in names(healthy, LARGE)
 
 
 def test_biased_networks_of_the_wrong_kind_are_named(monkeypatch):

@@ -11,7 +11,7 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.formatting import percent
 from crossbias.methods.erm import ERM
 from crossbias.methods.first_training import first_length
-from crossbias.methods.symptoms import FEWEST_WRONG, has_learned
+from crossbias.methods.symptoms import FEWEST_WRONG, class_share_symptoms, has_learned
 from crossbias.networks.network import Network
 from crossbias.parameters import Count
 from crossbias.runs.health import Symptom
@@ -66,11 +66,13 @@ class JTT(Method):
         """How often each row is shown in an epoch, (full_size,) int64."""
         found = run.score(first, lambda batch, output: output.logits.argmax(1) != batch.target)
         wrong = found.cpu()[run.data.index] > 0
-        for symptom in error_symptoms(wrong, run.data):
-            run.warn(*symptom)
         copies = balancing_copies(wrong) if self.copies is None else self.copies
         draws = torch.zeros(run.data.full_size, dtype=torch.int64)
         draws[run.data.index] = 1 + copies * wrong.long()
+        for symptom in (
+            *error_symptoms(wrong, run.data), *class_share_symptoms(draws, run.data),
+        ):  # fmt: skip
+            run.warn(*symptom)
         run.progress.note(
             f"{int(wrong.sum())} of {len(wrong)} samples are errors of the first network; each "
             f"counts {copies + 1} times, and an epoch has {int(draws.sum())} samples"

@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from crossbias.data.dataset import BiasedDataset
+from crossbias.methods.symptoms import class_share_symptoms
 from crossbias.train.data_symptoms import conflicting_samples
 from crossbias.types import UNKNOWN
 
@@ -16,7 +18,7 @@ _LEAST_OF_CLASS = 10
 
 
 def report_kept(run: "Run", keep: Tensor, *, remedy: str) -> None:
-    """Count what is kept in ``kept.json``, and warn where little of a class is left.
+    """Count what is kept in ``kept.json``, and warn where classes have lost much.
 
     Args:
         run: The run; its bias labels, if it has any, are read for the counts alone.
@@ -40,6 +42,10 @@ def report_kept(run: "Run", keep: Tensor, *, remedy: str) -> None:
             f"will learn these by heart.",
             remedy,
         )
+    weights = torch.zeros(run.data.full_size)
+    weights[run.data.index] = keep.float()
+    for symptom in class_share_symptoms(weights, run.data):
+        run.warn(*symptom)
 
 
 def _counts(data: BiasedDataset, keep: Tensor) -> dict[str, dict[str, int]]:

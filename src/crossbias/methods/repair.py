@@ -13,7 +13,12 @@ from crossbias.functional import Keep, kept_by_weight, representation_bias
 from crossbias.methods.erm import ERM
 from crossbias.methods.given_features import given_features
 from crossbias.methods.kept_samples import report_kept
-from crossbias.methods.symptoms import has_learned, largest_class, training_accuracy
+from crossbias.methods.symptoms import (
+    class_share_symptoms,
+    has_learned,
+    largest_class,
+    training_accuracy,
+)
 from crossbias.networks.network import Network
 from crossbias.parameters import Count, Fraction, Positive, PositiveFraction
 from crossbias.train.method import Method, Supervision
@@ -76,6 +81,8 @@ class REPAIR(Method):
         rows = (run.data.full_size,)
         weights = run.stage("weights", lambda: self._weights(run), shape=rows)
         if self.keep == "sample" and self.redraw:
+            for symptom in class_share_symptoms(weights, run.data):
+                run.warn(*symptom)
             return run.train(ERM(), weights=weights)
         kept = run.stage("kept", lambda: self._kept(run, weights), shape=rows)
         remedy = "Keep more with a lower threshold, a larger fraction or fewer probe_epochs."
