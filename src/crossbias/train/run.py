@@ -32,6 +32,7 @@ from crossbias.train.data_symptoms import data_symptoms
 from crossbias.train.devices import Devices, unwrapped
 from crossbias.train.evaluation import evaluation_pass
 from crossbias.train.interrupts import Interrupts
+from crossbias.train.layout import settle_layout
 from crossbias.train.loop import Training
 from crossbias.train.method import Method
 from crossbias.train.optimizers import make_optimizer
@@ -473,8 +474,7 @@ class Run:
             seed_global(seed_for(self.config.seed, *purpose), self.device)
             module = self.make_network() if network is None else self._made(network)
             module = module.to(self.device)
-        if self.device.type == "cuda" and not any(p.ndim == 5 for p in module.parameters()):
-            module.to(memory_format=torch.channels_last)
+        settle_layout(module, self.device, self.data.inputs.shape[1:])
         return module
 
     def _made(self, network: nn.Module | Recipe | Callable[[], nn.Module]) -> nn.Module:
