@@ -26,8 +26,8 @@ PLANTED = {
 }
 """Name of a folder: the images, what is planted, and in which share of the training images."""
 
-NATURAL = {"x-rays-source": "x-rays"}
-"""Name of a folder, and the images whose own bias is left alone."""
+NATURAL = {"x-rays-source": "x-rays", "bar": "bar"}
+"""Name of a folder, and the images in which nothing is planted."""
 
 
 def main() -> None:
