@@ -26,6 +26,9 @@ _FORKS.set_forkserver_preload(
 )
 _ONE_AT_A_TIME = threading.Lock()  # each start looks at all other processes
 
+LOST = 255
+"""The exit code of a program if the process that forks was killed, and it with it."""
+
 
 class Program:
     """Python code in a process of its own, handled like a ``subprocess.Popen``.

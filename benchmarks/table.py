@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import RESULTS
-from benchmarks.processes import Program
+from benchmarks.processes import LOST, Program
 from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.formatting import DASH
 from crossbias.parameters import closest, unknown
@@ -297,7 +297,7 @@ def train(job: Job, runs: Path, jobs: int) -> dict[str, Any] | None:
             "from crossbias.cli import main; main()", ["crossbias", *arguments], ROOT, timeout=None
         )
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        if done.returncode < 0 or done.returncode == Interrupted.exit_code:
+        if done.returncode < 0 or done.returncode in (Interrupted.exit_code, LOST):
             print(f"{job.key} was interrupted; the next call continues it", flush=True)
             return None
         if begun and done.returncode == CrossbiasError.exit_code:  # other settings or other data

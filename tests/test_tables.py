@@ -276,7 +276,7 @@ def test_what_is_not_in_a_table_is_refused(home, monkeypatch, name, message):
 def test_an_interrupted_run_is_no_result(home, monkeypatch, capsys):
     table = tables.Table.read(home / "tables" / "one.toml", home / "recipes")
     job = next(table.jobs())
-    for code in (130, -9):
+    for code in (130, -9, 255):
         answer = SimpleNamespace(returncode=code, stderr="stopped on request")
         monkeypatch.setattr(tables.Program, "run", lambda *_, answer=answer, **__: answer)
         assert tables.train(job, home / "runs", 1) is None
