@@ -10,13 +10,14 @@ import torch
 from PIL import Image
 
 import crossbias
-from crossbias import BiasedDataset
+from crossbias import BiasedDataset, Recipe
 from crossbias.data.images.encoded_images import EncodedImage
 from crossbias.defaults import (
     BACKBONES,
     cached_backbone,
     is_own,
     network_for,
+    normalizes_batches,
     options_in_words,
     side_for,
     side_of_images,
@@ -25,6 +26,7 @@ from crossbias.defaults import (
 )
 from crossbias.experiment import Experiment
 from crossbias.methods import ERM
+from crossbias.networks import create_network
 from crossbias.networks.papers import small_convnet
 from crossbias.progress import Progress
 
@@ -80,10 +82,10 @@ def test_pretrained_weights_and_a_gpu_allow_larger_images():
         (1_400, False, False, 30, 64, 1e-3),
         (100, False, False, 100, 64, 1e-3),
         (50_000, False, False, 5, 128, 1e-3),
-        (1_400, False, True, 10, 64, 1e-4),
+        (1_400, False, True, 10, 64, 1e-3),
         (1_400, True, False, 100, 64, 1e-3),
         (50_000, True, False, 20, 128, 1e-3),
-        (1_400, True, True, 29, 64, 1e-4),
+        (1_400, True, True, 29, 64, 1e-3),
     ],
 )
 def test_length_and_rate_follow_from_size_device_and_weights(
@@ -95,6 +97,28 @@ def test_length_and_rate_follow_from_size_device_and_weights(
     assert (found["optimizer"], found["weight_decay"]) == ("adamw", 0.05)
     assert found["schedule"] == "cosine"
     crossbias.TrainConfig(**found)
+
+
+def test_trained_weights_that_a_full_step_could_ruin_get_a_tenth_of_the_rate():
+    def rate(gently, **given):
+        options = {"gpu": False, "pretrained": True, "gently": gently, "given": given}
+        return training_for(100, (3, 64, 64), **options)["lr"]
+
+    assert rate(gently=False) == pytest.approx(1e-3)
+    assert rate(gently=True) == pytest.approx(1e-4)
+    assert rate(gently=False, optimizer="sgd") == pytest.approx(5e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("resnet18", True), ("mobilenetv3_small_050", True), ("convnext_atto", False)],
+)
+def test_networks_with_batch_normalization_are_told_from_others(name, found):
+    before = torch.get_rng_state()
+    assert normalizes_batches(Recipe(name), (3, 64, 64)) == found
+    assert torch.equal(torch.get_rng_state(), before)
+    assert normalizes_batches(create_network(name, num_classes=2), (3, 64, 64)) == found
+    assert not normalizes_batches(Recipe("vit_tiny_patch16_224"), (3, 64, 64))  # cannot be built
 
 
 def test_augmentation_follows_from_the_shape():

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import torch
 from PIL import Image
+from torch import nn
 
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.images.encoded_images import EncodedImage
@@ -18,6 +20,7 @@ from crossbias.data.lazy_rows import LazyRows
 from crossbias.data.own.table_source import TableSource
 from crossbias.formatting import setting
 from crossbias.networks.recipe import Recipe
+from crossbias.seeds import global_randomness_kept
 
 BACKBONES: Final = ("resnet18", "resnet50", "efficientnet_lite0", "mobilenetv2_100")
 """Networks of which pretrained weights are used where they are on this machine, best first."""
@@ -31,6 +34,7 @@ _LENGTHS: Final = {  # (GPU, pretrained): images to train on, fewest and most ep
 }
 _SIDES: Final = {(False, False): 64, (False, True): 96, (True, False): 128, (True, True): 224}
 _RATES: Final = {"adam": 1e-3, "adamw": 1e-3, "adamp": 1e-3, "sgd": 5e-2}
+_GENTLY: Final = 0.1  # times the rate, for trained weights that a full step could ruin
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,10 @@ class Chosen:
     def training(self, data: BiasedDataset, given: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of ``TrainConfig`` that are not given."""
         shape, pretrained = data.inputs.shape[1:], is_pretrained(self.recipe)
-        return training_for(len(data), shape, gpu=self.gpu, pretrained=pretrained, given=given)
+        gently = pretrained and not normalizes_batches(self.recipe, shape)
+        return training_for(
+            len(data), shape, gpu=self.gpu, pretrained=pretrained, gently=gently, given=given
+        )
 
     def remarks(self, training: Mapping[str, Any]) -> list[str]:
         """Lines that say what was chosen and how to change it."""
@@ -94,6 +101,22 @@ class Chosen:
 def is_pretrained(recipe: Recipe) -> bool:
     """Whether a network starts with trained weights."""
     return bool(recipe.options.get("pretrained") or recipe.options.get("weights"))
+
+
+def normalizes_batches(network: Recipe | nn.Module, shape: Sequence[int]) -> bool:
+    """Whether a network has batch normalization, with which it stands large steps.
+
+    Args:
+        network: The network, or what builds it.
+        shape: Shape of one sample.
+    """
+    if isinstance(network, Recipe):
+        try:
+            with global_randomness_kept(torch.device("cpu")):
+                network = network.untrained().build(num_classes=2, shape=shape)
+        except Exception:  # whatever is wrong with it is said when it is built to be trained
+            return False
+    return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules())
 
 
 def is_own(data: BiasedDataset) -> bool:
@@ -132,6 +155,7 @@ def training_for(
     *,
     gpu: bool,
     pretrained: bool,
+    gently: bool = False,
     given: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Fields of ``TrainConfig`` for data of a size, without those that are given.
@@ -141,6 +165,7 @@ def training_for(
         shape: Shape of one sample.
         gpu: Whether a GPU trains.
         pretrained: Whether the network starts with trained weights.
+        gently: Whether these weights need small steps.
         given: The fields that a person has set. They have the last word.
 
     >>> training_for(1400, (20,), gpu=False, pretrained=False, given={"lr": 0.1, "augment": ()})
@@ -155,7 +180,7 @@ def training_for(
         "epochs": min(max(round(images / samples), fewest), most),
         "batch_size": 64 if samples < 10_000 else 128,
         "optimizer": optimizer,
-        "lr": rate / 10 if pretrained else rate,
+        "lr": rate * _GENTLY if gently or (pretrained and optimizer == "sgd") else rate,
         "weight_decay": 0.05 if optimizer == "adamw" else 0.0,
         "schedule": "cosine",
         "augment": _augmentation(shape),

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from crossbias.data.dataset import BiasedDataset, check_finite
-from crossbias.defaults import cached_backbone, is_own, is_pretrained, network_for, training_for
+from crossbias.defaults import (
+    cached_backbone,
+    is_own,
+    is_pretrained,
+    network_for,
+    normalizes_batches,
+    training_for,
+)
 from crossbias.errors import CrossbiasError
 from crossbias.formatting import setting, settings
 from crossbias.networks import Network, Recipe, as_network
@@ -190,7 +197,10 @@ def _completed(
     if config is None and is_own(train):
         trained = is_pretrained(network) if isinstance(network, Recipe) else looks_trained(network)
         gpu, given = find_device("auto").type != "cpu", {"augment": ()} if train.augment else {}
-        fields = training_for(len(train), shape, gpu=gpu, pretrained=trained, given=given)
+        gently = trained and not normalizes_batches(network, shape)
+        fields = training_for(
+            len(train), shape, gpu=gpu, pretrained=trained, gently=gently, given=given
+        )
         config = TrainConfig(**fields)
         chosen.append(settings(fields))
     remarks = (
