@@ -122,3 +122,19 @@ def test_groups_that_validation_lacks_come_from_the_training_data(data, network,
     assert f"too: 0 / 1 ({sizes[1]}), 0 / 2 ({sizes[2]}). The network" in found.sentence
     absent = data.subset(data.groups != 2)  # nowhere: it cannot be balanced, and is no reason
     assert not _joining(absent, few)[absent.groups != 1].any()
+
+
+def test_a_last_layer_that_is_fitted_to_few_samples_is_named(data, network):
+    """Nine groups, the smallest with five samples of validation: 45 in each draw."""
+    enough = tiny_data(900, seed=1, split="validation")
+    rest = (enough.groups == 4).nonzero()[5:, 0]
+    few = enough.subset(~torch.isin(torch.arange(900), rest))
+    assert int(enough.counts().min()) >= 10
+
+    def named(validation: BiasedDataset) -> list[str]:
+        result = crossbias.fit(DFR(draws=2), data, validation, network=network, config=CONFIG)
+        return [s.sentence for s in result.health if s.name == "last layer fitted to few samples"]
+
+    (sentence,) = named(few)
+    assert "the smallest has: 5 (1 / 1), so 45 in each draw for 9 groups" in sentence
+    assert not named(enough)

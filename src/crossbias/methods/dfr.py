@@ -21,6 +21,9 @@ from crossbias.types import UNKNOWN
 if TYPE_CHECKING:
     from crossbias.train.run import Run
 
+# Of fewer samples of a group than this, each draw is so small that the last layer learns chance.
+_LEAST_OF_GROUP = 10
+
 _NUMBERS_TOGETHER = 2**25  # features of several draws that are held at once, 256 MiB
 
 
@@ -62,7 +65,9 @@ class DFR(Method):
     def fit(self, run: "Run") -> Network:
         """Plain network, then its last layer."""
         validation = _checked(run.validation, run.data)
-        for symptom in _few_symptoms(run.data, validation):
+        for symptom in (
+            *_few_symptoms(run.data, validation), *_small_draw_symptoms(run.data, validation),
+        ):  # fmt: skip
             run.warn(*symptom)
         if not self.strengths:
             raise CrossbiasError("strengths of DFR names no value; name one or more, as 1.0")
@@ -160,6 +165,23 @@ def _few_symptoms(train: BiasedDataset, validation: BiasedDataset) -> Iterator[S
             f"which makes them look easier than new ones.",
             "Put more samples of these groups into the validation data, or compare with "
             "group-balanced.",
+        )
+
+
+def _small_draw_symptoms(train: BiasedDataset, validation: BiasedDataset) -> Iterator[Symptom]:
+    counts = validation.counts() + train.counts() * _few(train, validation)
+    present = counts[counts > 0]
+    smallest = int(present.min())
+    if smallest < _LEAST_OF_GROUP:
+        row, column = (counts == smallest).nonzero()[0].tolist()
+        yield Symptom(
+            "last layer fitted to few samples",
+            f"The last layer is fitted to as many samples of each group as the smallest has: "
+            f"{smallest} ({train.classes[row]} / {train.values[train.bias or ''][column]}), so "
+            f"{smallest * len(present)} in each draw for {len(present)} groups. What it learns "
+            f"from so few is mostly chance, and it may answer a class hardly ever.",
+            f"Put at least {_LEAST_OF_GROUP} samples of every group into the validation data, or "
+            f"train group-balanced.",
         )
 
 
