@@ -2,8 +2,10 @@
 
 Each form is a bare step on one batch that stays on the device. On CUDA it is replayed as a graph
 like those of a training. The forms: as crossbias trains it; channels first in memory; kernels
-that cuDNN proposes, instead of the fastest that it finds; batch normalization and ReLU as one
-kernel of torch.compile; images of 3 channels padded to 8 with zeros. The start is the time of the
+that cuDNN proposes, instead of the fastest that it finds; convolutions of cuDNN where crossbias
+has its own by Fourier coefficients; batch normalization and ReLU as layers of their own, where
+crossbias has one kernel, and as one kernel of torch.compile; images of 3 channels padded to 8 with
+zeros. The start is the time of the
 first steps, in which kernels are searched or compiled.
 
     python -m benchmarks.step_forms [cpu | cuda]
@@ -23,6 +25,8 @@ from torch import Tensor, nn
 import crossbias
 from benchmarks.measure import device_named, keep, seconds
 from crossbias import Network
+from crossbias.networks.fourier import FourierConv2d
+from crossbias.networks.fused import FusedSequential
 
 FIRST_STEPS = 4  # before a graph is recorded
 STEPS = {"cuda": 200, "cpu": 2}
@@ -86,6 +90,20 @@ def _fused(network: Network) -> None:
                 parent._modules[following] = nn.Identity()
 
 
+def _with_cudnn(network: Network) -> None:
+    """Compute every convolution as torch does."""
+    for module in network.modules():
+        if isinstance(module, FourierConv2d):
+            module.__class__ = nn.Conv2d
+
+
+def _in_layers(network: Network) -> None:
+    """Compute every batch normalization and every ReLU by itself."""
+    for module in network.modules():
+        if isinstance(module, FusedSequential):
+            module.__class__ = nn.Sequential
+
+
 def _padded(network: Network) -> None:
     """Pad what the first convolution sees."""
     name, first = next(
@@ -99,7 +117,9 @@ FORMS: dict[str, dict[str, Any]] = {
     "as it is": {},
     "channels first": {"layout": torch.contiguous_format},
     "proposed kernels": {"search": False},
-    "normalization and ReLU in one": {"change": _fused},
+    "convolutions of cuDNN": {"change": _with_cudnn},
+    "normalization and ReLU as layers": {"change": _in_layers},
+    "normalization and ReLU compiled": {"change": _fused},
     "padded colors": {"change": _padded},
 }
 
