@@ -23,9 +23,10 @@ _ALIGNED = 8  # channels; products of matrices are slow on a GPU for other numbe
 class FourierConv2d(nn.Conv2d):
     """``nn.Conv2d`` with an odd kernel, without bias, padded so that maps keep their size.
 
-    In training on CUDA in bf16 it computes the same convolution by Fourier coefficients, which takes
-    less time for large kernels (``benchmarks/step_forms.py``). Its errors, below a percent, are then
-    two to three times those of bf16's own convolution. Everywhere else it is ``nn.Conv2d``.
+    In training on CUDA in bf16 it computes the same convolution by Fourier coefficients, which
+    takes less time for large kernels (``benchmarks/step_forms.py``). Its errors, below a percent,
+    are then two to three times those of bf16's own convolution. Everywhere else it is
+    ``nn.Conv2d``.
     """
 
     def forward(self, input: Tensor) -> Tensor:
