@@ -99,7 +99,7 @@ def outcome(family: str, method: str) -> str:
     config = TrainConfig(steps=2, batch_size=4, lr=1e-3, device="cpu")
     network = Recipe(family, FAMILIES[family])
     try:
-        trained = crossbias.fit(RUNS[method](), data(), network=network, config=config)
+        trained = crossbias.fit(RUNS[method](), data(), data(), network=network, config=config)
     except CrossbiasError as error:
         return str(error)
     assert all(tensor.isfinite().all() for tensor in trained.network.state_dict().values())
