@@ -18,6 +18,14 @@ from crossbias.train.evaluation import predict
 OTHER_VALUES = {"strengths": (0.05,), "draws": 3}
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
 VALIDATION = tiny_data(90, seed=1, split="validation")
+FIRST = torch.tensor([0])
+ENOUGH = tiny_data(900, seed=1, split="validation")
+
+
+def without(data: BiasedDataset, group: int, *, but: int) -> BiasedDataset:
+    """All but some samples of a group left out."""
+    gone = (data.groups == group).nonzero()[but:, 0]
+    return data.subset(~torch.isin(torch.arange(len(data)), gone))
 
 
 @pytest.mark.parametrize("rule", contract(DFR, other_values=OTHER_VALUES), ids=str)
@@ -26,11 +34,18 @@ def test_contract(rule):
 
 
 def test_a_balanced_draw_has_as_many_of_every_group_as_the_smallest_has():
-    group = torch.tensor([3] * 9 + [0] * 4 + [5] * 2)
+    group = torch.tensor([3] * 40 + [0] * 19 + [5] * 12)
     rows = _balanced(group, torch.Generator().manual_seed(0))
-    assert group[rows].bincount().tolist() == [2, 0, 0, 2, 0, 2]
-    assert len(set(rows.tolist())) == 6
+    assert group[rows].bincount().tolist() == [12, 0, 0, 12, 0, 12]
+    assert len(set(rows.tolist())) == 36
     assert rows.tolist() != _balanced(group, torch.Generator().manual_seed(1)).tolist()
+
+
+def test_a_tiny_group_does_not_make_the_others_tiny():
+    """Each of the others gives ten, or all it has."""
+    group = torch.tensor([3] * 40 + [0] * 9 + [5])
+    rows = _balanced(group, torch.Generator().manual_seed(0))
+    assert group[rows].bincount().tolist() == [9, 0, 0, 10, 0, 1]
 
 
 def test_halves_divide_every_group():
@@ -45,11 +60,9 @@ def test_halves_divide_every_group():
 
 def test_only_the_last_layer_differs_from_plain_training(data, network, tmp_path):
     """With groups of equal size every draw is all of them: one regression, written out here."""
-    counts = VALIDATION.counts()
-    keep = torch.cat([(VALIDATION.groups == group).nonzero()[:2, 0] for group in range(9)])
-    even = VALIDATION.subset(keep)
-    assert (even.counts() == 2).all()
-    assert not (counts == 2).all()
+    keep = torch.cat([(ENOUGH.groups == group).nonzero()[:10, 0] for group in range(9)])
+    even = ENOUGH.subset(keep)
+    assert (even.counts() == 10).all()
     options = {"network": network, "config": CONFIG}
     plain = crossbias.fit(ERM(), data, even, **options).network
     method = DFR(strengths=(0.7,), draws=2)
@@ -106,35 +119,39 @@ def test_data_it_cannot_work_with_is_refused_before_training(data, network, tmp_
     assert not (tmp_path / "run").exists()
 
 
-def test_groups_that_validation_lacks_come_from_the_training_data(data, network, tmp_path):
-    """One group is not there and one has a single sample: all of their training samples join."""
-    groups = VALIDATION.groups
-    single = (groups == 1).nonzero()[1:, 0]
-    keep = (groups != 2) & ~torch.isin(torch.arange(90), single)
-    few = VALIDATION.subset(keep)
-    assert few.counts().flatten()[:3].tolist() == [int(few.counts()[0, 0]), 1, 0]
-    assert torch.equal(_joining(data, few), (data.groups == 1) | (data.groups == 2))
-    assert not _joining(data, VALIDATION).any()
+def test_training_samples_join_where_validation_lacks_groups(data, network, tmp_path):
+    """One group is not there and one has nine samples: all groups get their training samples."""
+    assert int(ENOUGH.counts().min()) >= 10
+    assert not _joining(data, ENOUGH).any()
+    assert not _joining(data, without(ENOUGH, 1, but=10)).any()
+    few = without(without(ENOUGH, 1, but=9), 2, but=0)
+    assert _joining(data, few).all()
+    unknown = dataclasses.replace(data, attributes={"color": data.biases.index_fill(0, FIRST, -1)})
+    assert _joining(unknown, few).tolist() == [False] + [True] * 47
     options = {"network": network, "config": CONFIG, "folder": tmp_path / "run"}
     result = crossbias.fit(DFR(strengths=(0.7,), draws=2), data, few, **options)
     (found,) = [symptom for symptom in result.health if symptom.name.startswith("groups missing")]
-    sizes = data.counts()[0].tolist()
-    assert f"too: 0 / 1 ({sizes[1]}), 0 / 2 ({sizes[2]}). The network" in found.sentence
+    assert "in the validation data: 0 / 2 (0), 0 / 1 (9). So the last layer" in found.sentence
     absent = data.subset(data.groups != 2)  # nowhere: it cannot be balanced, and is no reason
-    assert not _joining(absent, few)[absent.groups != 1].any()
+    assert not _joining(absent, without(ENOUGH, 2, but=0)).any()
 
 
 def test_a_last_layer_that_is_fitted_to_few_samples_is_named(data, network):
-    """Nine groups, the smallest with five samples of validation: 45 in each draw."""
-    enough = tiny_data(900, seed=1, split="validation")
-    rest = (enough.groups == 4).nonzero()[5:, 0]
-    few = enough.subset(~torch.isin(torch.arange(900), rest))
-    assert int(enough.counts().min()) >= 10
+    """A group with two samples of validation and one of training."""
 
-    def named(validation: BiasedDataset) -> list[str]:
-        result = crossbias.fit(DFR(draws=2), data, validation, network=network, config=CONFIG)
+    def named(train: BiasedDataset, validation: BiasedDataset) -> list[str]:
+        result = crossbias.fit(DFR(draws=2), train, validation, network=network, config=CONFIG)
         return [s.sentence for s in result.health if s.name == "last layer fitted to few samples"]
 
-    (sentence,) = named(few)
-    assert "the smallest has: 5 (1 / 1), so 45 in each draw for 9 groups" in sentence
-    assert not named(enough)
+    (sentence,) = named(without(data, 4, but=1), without(ENOUGH, 4, but=2))
+    assert "together: 1 / 1 (3). Each draw has all of these and 10 of every other" in sentence
+    assert not named(data, ENOUGH)
+
+
+def test_of_many_groups_the_smallest_are_named(data, network):
+    """All nine groups of the validation data are small."""
+    few = tiny_data(20, seed=1, split="validation")
+    result = crossbias.fit(DFR(draws=2), data, few, network=network, config=CONFIG)
+    (found,) = [symptom for symptom in result.health if symptom.name.startswith("groups missing")]
+    assert found.sentence.count(" / ") == 6
+    assert "), 3 more. So the last layer" in found.sentence

@@ -27,6 +27,7 @@ OTHER_VALUES = {
     "members": 1,
     "ensemble_length": 30,
     "confidence": 0.3,
+    "uniform": 0.5,
     "lambda_swap": 0.1,
     "lambda_dis": 2.0,
     "lambda_swap_b": 2.0,

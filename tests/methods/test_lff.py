@@ -25,6 +25,7 @@ OTHER_VALUES = {
     "members": 1,
     "ensemble_length": 30,
     "confidence": 0.3,
+    "uniform": 0.5,
 }
 TOGETHER = {
     "members": {"ensemble": True, "ensemble_length": 10, "confidence": 0.3},

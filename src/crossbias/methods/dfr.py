@@ -21,8 +21,10 @@ from crossbias.types import UNKNOWN
 if TYPE_CHECKING:
     from crossbias.train.run import Run
 
-# Of fewer samples of a group than this, each draw is so small that the last layer learns chance.
+# What a last layer learns from fewer samples of a group than this is mostly chance.
 _LEAST_OF_GROUP = 10
+
+_NAMED = 6  # groups in a sentence
 
 _NUMBERS_TOGETHER = 2**25  # features of several draws that are held at once, 256 MiB
 
@@ -46,8 +48,9 @@ class DFR(Method):
     L1 penalty on its features of the validation samples: as many of every (target, bias) group as
     the smallest one has. The weights are averaged over several such draws. The strength of the
     penalty is the one with the best worst group when half of the validation samples are fitted and
-    the other half is judged. Where the validation data has fewer than two samples of a group, those
-    of the training data join them, as in the paper's variant on training data; the run says so.
+    the other half is judged. If the validation data has fewer than ten samples of any group, the
+    training samples join them, as in the paper's variant on training data. A group that is still
+    smaller gives all it has, and the others give ten. The run says so.
 
     Args:
         strengths: Values of C to choose from, the inverse of the penalty; the paper's seven.
@@ -66,7 +69,7 @@ class DFR(Method):
         """Plain network, then its last layer."""
         validation = _checked(run.validation, run.data)
         for symptom in (
-            *_few_symptoms(run.data, validation), *_small_draw_symptoms(run.data, validation),
+            *_joining_symptoms(run.data, validation), *_small_group_symptoms(run.data, validation),
         ):  # fmt: skip
             run.warn(*symptom)
         if not self.strengths:
@@ -140,49 +143,56 @@ def _checked(validation: BiasedDataset | None, train: BiasedDataset) -> BiasedDa
 
 
 def _few(train: BiasedDataset, validation: BiasedDataset) -> Tensor:
-    """Which groups of the training data lack a sample for each half, (classes, biases)."""
-    return (validation.counts() < 2) & (train.counts() > 0)
+    """Which groups of the training data have too few validation samples, (classes, biases)."""
+    return (validation.counts() < _LEAST_OF_GROUP) & (train.counts() > 0)
 
 
 def _joining(train: BiasedDataset, validation: BiasedDataset) -> Tensor:
-    """Which training samples are of such a group, (n,) bool."""
+    """Which training samples are fitted too, (n,) bool.
+
+    Those of all groups or of none: features that the network knows by heart differ from others,
+    and the last layer would tell groups apart by that.
+    """
+    return (train.biases != UNKNOWN) & _few(train, validation).any()
+
+
+def _joining_symptoms(train: BiasedDataset, validation: BiasedDataset) -> Iterator[Symptom]:
     few = _few(train, validation)
-    return (train.biases != UNKNOWN) & few[train.targets, train.biases.clamp(min=0)]
-
-
-def _few_symptoms(train: BiasedDataset, validation: BiasedDataset) -> Iterator[Symptom]:
-    few, counts = _few(train, validation), train.counts().tolist()
-    values = train.values[train.bias or ""]
-    named = [
-        f"{train.classes[row]} / {values[column]} ({counts[row][column]})"
-        for row, column in few.nonzero().tolist()
-    ]
-    if named:
+    if few.any():
         yield Symptom(
             "groups missing in validation",
-            f"The validation data has fewer than 2 samples of some groups, so the last layer was "
-            f"fitted to their training samples too: {', '.join(named)}. The network knows these, "
-            f"which makes them look easier than new ones.",
+            f"Some groups have fewer than {_LEAST_OF_GROUP} samples in the validation data: "
+            f"{_named_groups(train, few, validation.counts())}. So the last layer was fitted to "
+            f"the training samples of all groups too. The network knows these, which makes them "
+            f"look easier than new ones.",
             "Put more samples of these groups into the validation data, or compare with "
             "group-balanced.",
         )
 
 
-def _small_draw_symptoms(train: BiasedDataset, validation: BiasedDataset) -> Iterator[Symptom]:
-    counts = validation.counts() + train.counts() * _few(train, validation)
-    present = counts[counts > 0]
-    smallest = int(present.min())
-    if smallest < _LEAST_OF_GROUP:
-        row, column = (counts == smallest).nonzero()[0].tolist()
+def _small_group_symptoms(train: BiasedDataset, validation: BiasedDataset) -> Iterator[Symptom]:
+    counts = validation.counts() + train.counts()
+    small = (counts > 0) & (counts < _LEAST_OF_GROUP)
+    if small.any():
         yield Symptom(
             "last layer fitted to few samples",
-            f"The last layer is fitted to as many samples of each group as the smallest has: "
-            f"{smallest} ({train.classes[row]} / {train.values[train.bias or ''][column]}), so "
-            f"{smallest * len(present)} in each draw for {len(present)} groups. What it learns "
-            f"from so few is mostly chance, and it may answer a class hardly ever.",
-            f"Put at least {_LEAST_OF_GROUP} samples of every group into the validation data, or "
-            f"train group-balanced.",
+            f"Some groups have fewer than {_LEAST_OF_GROUP} samples in the validation and the "
+            f"training data together: {_named_groups(train, small, counts)}. Each draw has all of "
+            f"these and {_LEAST_OF_GROUP} of every other group. What the last layer learns of "
+            f"such groups is mostly chance.",
+            "Find more samples of these groups, or train group-balanced.",
         )
+
+
+def _named_groups(data: BiasedDataset, chosen: Tensor, counts: Tensor) -> str:
+    """Groups with their counts, the smallest first, and how many more there are."""
+    values = data.values[data.bias or ""]
+    found = sorted((int(counts[row, column]), row, column) for row, column in chosen.nonzero())
+    named = [
+        f"{data.classes[row]} / {values[column]} ({count})" for count, row, column in found[:_NAMED]
+    ]
+    more = [f"{len(found) - _NAMED} more"] if len(found) > _NAMED else []
+    return ", ".join([*named, *more])
 
 
 def _features(network: Network, data: BiasedDataset) -> Tensor:
@@ -195,11 +205,11 @@ def _generator(run: "Run", purpose: str) -> torch.Generator:
 
 
 def _balanced(group: Tensor, generator: torch.Generator) -> Tensor:
-    """Random rows, as many of every group as the smallest one has."""
-    shuffled = torch.randperm(len(group), generator=generator)
-    smallest = int(group.bincount()[group].min())
-    present = group.bincount().nonzero().squeeze(1).tolist()
-    return torch.cat([shuffled[group[shuffled] == number][:smallest] for number in present])
+    """Random rows, as many of every group as the smallest one has, or ten where there are."""
+    shuffled, sizes = torch.randperm(len(group), generator=generator), group.bincount()
+    present = sizes.nonzero().squeeze(1).tolist()
+    most = max(int(sizes[present].min()), _LEAST_OF_GROUP)
+    return torch.cat([shuffled[group[shuffled] == number][:most] for number in present])
 
 
 def _halves(samples: _Samples, generator: torch.Generator) -> tuple[_Samples, _Samples]:

@@ -48,6 +48,8 @@ class DisEnt(LfF):
         ensemble_length: Length of each member's training; 1000 of 50000 steps in BiasEnsemble. A
             fraction means at least 50 steps, but not more than the training has.
         confidence: Probability above which a member is certain; .99 in BiasEnsemble.
+        uniform: Part of the weights w that all samples of a batch share evenly, as in LfF here: .8
+            with two classes and 0 with more, if it is not given.
         lambda_swap: Weight of the swapped terms; 1 on colored MNIST, .1 on BFFHQ.
         lambda_dis: Weight of C_b's loss; 10 on colored MNIST, 2 on BFFHQ.
         lambda_swap_b: Weight of C_b's loss among the swapped terms; 10 and 2 as well.

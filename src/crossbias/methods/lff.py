@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from crossbias.functional import generalized_cross_entropy, relative_difficulty
 from crossbias.methods.bias_ensemble import Division, ensemble_division
+from crossbias.methods.even_share import even_share
 from crossbias.methods.loss_table import LossTable
 from crossbias.methods.symptoms import biased_network_symptoms, training_accuracy
 from crossbias.networks.network import Network
@@ -46,6 +48,9 @@ class LfF(Method):
         ensemble_length: Length of each member's training; 1000 of 50000 steps in BiasEnsemble. A
             fraction means at least 50 steps, but not more than the training has.
         confidence: Probability above which a member is certain; .99 in BiasEnsemble.
+        uniform: Part of the weights that all samples of a batch share evenly. If it is not given,
+            .8 with two classes, as for IE, and 0 with more, as in the papers. With two classes,
+            samples on which f_b fails else teach f_d the opposite of what a class looks like.
     """
 
     name: ClassVar[str] = "lff"
@@ -58,6 +63,7 @@ class LfF(Method):
     members: Count = 5
     ensemble_length: Positive = 0.02
     confidence: Fraction = 0.99
+    uniform: Fraction | None = None
 
     def fit(self, run: "Run") -> Network:
         """The ensemble if there is one, the training, and a look at f_b."""
@@ -134,15 +140,17 @@ class FailureTraining(Method):
         self.biased_losses = LossTable(run, weight=self.options.alpha_loss)
         self.losses = LossTable(run, weight=self.options.alpha_loss)
         self.aligned = self.division and self.division.aligned.float().to(run.device)
+        self.even = even_share(self.options.uniform, run.data.num_classes)
 
     def _difficulty(self, batch: Batch, each: Tensor, biased_each: Tensor) -> Tensor:
-        """w(x), without gradient."""
+        """w(x), without gradient, a part of it shared evenly."""
         self.biased_losses.update(batch.index, biased_each)
         self.losses.update(batch.index, each)
-        return relative_difficulty(
+        weight = relative_difficulty(
             self.biased_losses.relative(batch.index, batch.target),
             self.losses.relative(batch.index, batch.target),
         )
+        return torch.lerp(weight, self.run.gather(weight).mean(), self.even)
 
     def _whole(self, batch: Batch) -> Batch:
         """Targets and indices of the batch of all processes."""

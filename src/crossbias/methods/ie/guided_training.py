@@ -9,6 +9,7 @@ from torch import Tensor
 
 from crossbias.functional import guidance_distance, pooled_guidance, relative_difficulty
 from crossbias.methods.bias_ensemble import Division, in_steps
+from crossbias.methods.even_share import even_share
 from crossbias.methods.ie.bias_negatives import BiasNegatives
 from crossbias.methods.ie.guidance_maps import intrinsic_maps, telling_pairs
 from crossbias.methods.loss_table import LossTable
@@ -18,11 +19,6 @@ from crossbias.types import Batch, Losses, Output
 if TYPE_CHECKING:
     from crossbias.methods.ie import IE
     from crossbias.train.run import Run
-
-
-# Measured in docs/studies/ie.md: with two classes it keeps f_d from learning the opposite of one,
-# with more it takes gains away.
-_FOR_TWO = 0.8
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -57,10 +53,9 @@ class GuidedTraining(Method):
         self.reference_step = in_steps(self.options.reference_start, run.steps)
         self.guidance_step = in_steps(self.options.guidance_start, run.steps)
         self.guided_steps = run.steps - self.guidance_step
-        two = run.data.num_classes == 2
-        share, negative = self.options.uniform, self.options.negative_loss
-        self.even = share if share is not None else _FOR_TWO if two else 0.0
-        self.uses_negatives = negative if negative is not None else not two
+        self.even = even_share(self.options.uniform, run.data.num_classes)
+        negative = self.options.negative_loss
+        self.uses_negatives = run.data.num_classes > 2 if negative is None else negative
 
     def step(self, batch: Batch) -> Losses:
         """One update of each network."""
