@@ -14,11 +14,21 @@ def problem(classes: int) -> tuple[torch.Tensor, torch.Tensor]:
     return features, scores.argmax(1)
 
 
-@pytest.mark.parametrize("classes", [2, 4])
+def alike_features() -> tuple[torch.Tensor, torch.Tensor]:
+    """More features than samples, all of them mixtures of four: hundreds of steps do not do."""
+    generator = torch.Generator().manual_seed(0)
+    four = torch.randn(63, 4, generator=generator)
+    features = four @ torch.randn(4, 100, generator=generator)
+    features += 0.1 * torch.randn(63, 100, generator=generator)
+    return features, torch.arange(63) % 3
+
+
 @pytest.mark.parametrize("strength", [0.1, 0.3, 3.0])
-def test_the_subgradient_vanishes(classes, strength):
+@pytest.mark.parametrize("given", [problem(2), problem(4), alike_features()], ids=[2, 4, "alike"])
+def test_the_subgradient_vanishes(given, strength):
     """d/dW of C times the loss is -sign(W) where W is not 0, and within [-1, 1] elsewhere."""
-    features, target = problem(classes)
+    features, target = given
+    classes = int(target.max()) + 1
     found = sparse_logistic_regression(features, target, classes=classes, strength=strength)
     weight, bias = (part.requires_grad_() for part in found)
     logits = features.double() @ weight.T + bias
