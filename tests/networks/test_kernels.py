@@ -33,7 +33,9 @@ def test_on_the_cpu_it_is_a_plain_sequence():
 
 
 def fused_and_plain() -> tuple[FusedSequential, nn.Sequential]:
+    """With a bias: without, the second normalization undoes the scale of the first."""
     layers = [nn.BatchNorm2d(16), nn.ReLU(), nn.BatchNorm2d(16), nn.Tanh()]
+    nn.init.uniform_(layers[0].bias, 0.5, 1.0)
     return FusedSequential(*copy.deepcopy(layers)).cuda(), nn.Sequential(*layers).cuda()
 
 

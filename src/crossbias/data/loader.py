@@ -51,8 +51,6 @@ class Loader:
         self.index, self.groups = data.index.to(device), data.groups.to(device)
         self.images = data.inputs.dtype == torch.uint8
         by_channel = (1, -1, *(1 for _ in data.inputs.shape[2:]))
-        fast = device.type == "cuda" and data.inputs.ndim == 4
-        self.layout = torch.channels_last if fast else torch.contiguous_format
         self.row_bytes = 4 * math.prod(data.inputs.shape[1:])  # as floats
         self.block_bytes = _BLOCK_BYTES if device.type == "cuda" else 0
         self.mean = torch.tensor(data.mean, device=device).view(by_channel)
@@ -138,13 +136,13 @@ class Loader:
     def _floats(self, raw: Tensor) -> Tensor:
         if not self.images:
             return raw.float()
-        return raw.to(torch.float32, memory_format=self.layout).div_(255)
+        return raw.to(torch.float32, memory_format=torch.contiguous_format).div_(255)
 
     def _normalized(self, inputs: Tensor) -> Tensor:
         if not self.images:
             return inputs
         if self.data.crop:
             inputs = center_crop(inputs, self.data.crop)
-        # In place, since the floats are this batch's own; then in one layout, whatever
-        # augmentations left.
-        return inputs.sub_(self.mean).div_(self.std).contiguous(memory_format=self.layout)
+        # In place, since the floats are this batch's own; then channels first, whatever
+        # augmentations left: a network may call view on what it gets.
+        return inputs.sub_(self.mean).div_(self.std).contiguous()
