@@ -10,7 +10,7 @@ from crossbias import BiasedDataset, TrainConfig
 from crossbias.errors import CrossbiasError
 from crossbias.functional import sparse_logistic_regression
 from crossbias.methods import DFR, ERM
-from crossbias.methods.dfr import _balanced, _halves, _joining, _Samples
+from crossbias.methods.dfr import _balanced, _draws, _halves, _joining, _Samples
 from crossbias.runs.files import read_json
 from crossbias.testing import contract, tiny_data
 from crossbias.train.evaluation import predict
@@ -146,6 +146,20 @@ def test_a_last_layer_that_is_fitted_to_few_samples_is_named(data, network):
     (sentence,) = named(without(data, 4, but=1), without(ENOUGH, 4, but=2))
     assert "together: 1 / 1 (3). Each draw has all of these and 10 of every other" in sentence
     assert not named(data, ENOUGH)
+
+
+@pytest.mark.parametrize(("validation", "most"), [(ENOUGH, 29), (without(ENOUGH, 1, but=9), 11)])
+def test_draws_that_change_the_shares_of_classes_are_named(data, network, validation, most):
+    """The last layer sees every group as often as its smallest, here a third of a class."""
+    rare = without(without(without(data, 3, but=1), 4, but=1), 5, but=1)
+    drawn = _draws(rare, validation)[rare.index]
+    for group in range(9):
+        rows = rare.groups == group
+        assert not rows.any() or float(drawn[rows].sum()) == pytest.approx(most)
+    for train, named in ((rare, True), (data, False)):
+        result = crossbias.fit(DFR(draws=1), train, validation, network=network, config=CONFIG)
+        found = [symptom.name for symptom in result.health]
+        assert ("draws change the class shares" in found) == named
 
 
 def test_of_many_groups_the_smallest_are_named(data, network):

@@ -21,6 +21,7 @@ from crossbias.methods import (
     AFLite,
     ClassBalanced,
     EnD,
+    GroupDRO,
     ReBias,
 )
 from crossbias.methods.bias_ensemble import certainty_symptoms
@@ -157,7 +158,9 @@ def test_an_ensemble_that_is_right_and_not_certain_is_healthy():
     assert found == {"ensemble sure of nothing"}
 
 
-@pytest.mark.parametrize("method", [ClassBalanced(), PGD(biased_epochs=8)], ids=repr)
+@pytest.mark.parametrize(
+    "method", [ClassBalanced(), GroupDRO(), PGD(biased_epochs=8)], ids=lambda method: method.name
+)
 def test_draws_that_change_the_shares_of_classes_are_named(method):
     rare = LARGE.subset((LARGE.targets != 1) | (torch.arange(240) < 60))
     assert "draws change the class shares" in names(method, rare)

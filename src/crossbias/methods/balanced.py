@@ -25,11 +25,7 @@ class ClassBalanced(ERM):
 
     def fit(self, run: "Run") -> Network:
         """One training with the sampling of that name."""
-        weights = balanced_weights(run.data, self.sampling)
-        assert weights is not None
-        for symptom in class_share_symptoms(weights, run.data):
-            run.warn(*symptom)
-        return run.train(self, config=sampled(run.config, self.sampling, self.name))
+        return run.train(self, config=sampled(run, self.sampling, self.name))
 
 
 @dataclass(kw_only=True)
@@ -42,17 +38,21 @@ class GroupBalanced(ClassBalanced):
     sampling: ClassVar[Sampling] = "group-balanced"
 
 
-def sampled(config: TrainConfig, sampling: Sampling, method: str) -> TrainConfig:
-    """The configuration with the sampling that a method is made for.
+def sampled(run: "Run", sampling: Sampling, method: str) -> TrainConfig:
+    """The configuration with the sampling that a method is made for; warns if classes shift.
 
     Args:
-        config: The configuration of the run, refused if it asks for yet another sampling.
+        run: The run; refused if its configuration asks for yet another sampling.
         sampling: How the method draws.
         method: Its name, for the message.
     """
-    if config.sampling not in ("uniform", sampling):
+    if run.config.sampling not in ("uniform", sampling):
         raise CrossbiasError(
-            f"{method} draws {sampling}, but train.sampling is {config.sampling!r}; leave "
+            f"{method} draws {sampling}, but train.sampling is {run.config.sampling!r}; leave "
             f"train.sampling out, or take erm with it"
         )
-    return replace(config, sampling=sampling)
+    weights = balanced_weights(run.data, sampling)
+    assert weights is not None
+    for symptom in class_share_symptoms(weights, run.data):
+        run.warn(*symptom)
+    return replace(run.config, sampling=sampling)

@@ -11,6 +11,7 @@ from crossbias.data.dataset import BiasedDataset
 from crossbias.errors import CrossbiasError
 from crossbias.functional import sparse_logistic_regression
 from crossbias.methods.erm import ERM
+from crossbias.methods.symptoms import class_share_symptoms
 from crossbias.networks.network import Network
 from crossbias.parameters import Count, Positive
 from crossbias.runs.health import Symptom
@@ -69,8 +70,10 @@ class DFR(Method):
         """Plain network, then its last layer."""
         validation = _checked(run.validation, run.data)
         for symptom in (
-            *_joining_symptoms(run.data, validation), *_small_group_symptoms(run.data, validation),
-        ):  # fmt: skip
+            *_joining_symptoms(run.data, validation),
+            *_small_group_symptoms(run.data, validation),
+            *class_share_symptoms(_draws(run.data, validation), run.data),
+        ):
             run.warn(*symptom)
         if not self.strengths:
             raise CrossbiasError("strengths of DFR names no value; name one or more, as 1.0")
@@ -156,6 +159,20 @@ def _joining(train: BiasedDataset, validation: BiasedDataset) -> Tensor:
     return (train.biases != UNKNOWN) & _few(train, validation).any()
 
 
+def _fitted(train: BiasedDataset, validation: BiasedDataset) -> Tensor:
+    """How many samples of each group the last layer may be fitted to, (classes, biases)."""
+    own = validation.counts()
+    return own + train.counts() if _few(train, validation).any() else own
+
+
+def _draws(train: BiasedDataset, validation: BiasedDataset) -> Tensor:
+    """How often each training sample would be drawn if groups were drawn as for the last layer."""
+    counts, own = _fitted(train, validation), train.counts()
+    share = counts.clamp(max=_most(counts)) / own.clamp(min=1)
+    drawn = share[train.targets, train.biases.clamp(min=0)] * (train.biases != UNKNOWN)
+    return torch.zeros(train.full_size).index_copy(0, train.index, drawn)
+
+
 def _joining_symptoms(train: BiasedDataset, validation: BiasedDataset) -> Iterator[Symptom]:
     few = _few(train, validation)
     if few.any():
@@ -171,7 +188,7 @@ def _joining_symptoms(train: BiasedDataset, validation: BiasedDataset) -> Iterat
 
 
 def _small_group_symptoms(train: BiasedDataset, validation: BiasedDataset) -> Iterator[Symptom]:
-    counts = validation.counts() + train.counts()
+    counts = _fitted(train, validation)
     small = (counts > 0) & (counts < _LEAST_OF_GROUP)
     if small.any():
         yield Symptom(
@@ -207,9 +224,13 @@ def _generator(run: "Run", purpose: str) -> torch.Generator:
 def _balanced(group: Tensor, generator: torch.Generator) -> Tensor:
     """Random rows, as many of every group as the smallest one has, or ten where there are."""
     shuffled, sizes = torch.randperm(len(group), generator=generator), group.bincount()
-    present = sizes.nonzero().squeeze(1).tolist()
-    most = max(int(sizes[present].min()), _LEAST_OF_GROUP)
+    present, most = sizes.nonzero().squeeze(1).tolist(), _most(sizes)
     return torch.cat([shuffled[group[shuffled] == number][:most] for number in present])
+
+
+def _most(sizes: Tensor) -> int:
+    """How many samples of a group a draw has at most."""
+    return max(int(sizes[sizes > 0].min()), _LEAST_OF_GROUP)
 
 
 def _halves(samples: _Samples, generator: torch.Generator) -> tuple[_Samples, _Samples]:

@@ -72,7 +72,7 @@ class GroupDRO(Method):
 
     def fit(self, run: "Run") -> Network:
         """One training on groups that are drawn equally often."""
-        config = sampled(run.config, "group-balanced", self.name)
+        config = sampled(run, "group-balanced", self.name)
         for symptom in group_symptoms(run.data):
             run.warn(*symptom)
         return run.train(self, config=config)
