@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from crossbias.networks.fused import FusedSequential
+from crossbias.networks.fused import FusedSequential, has_triton
 
 
 def test_kernels_without_a_gpu():
@@ -30,6 +30,19 @@ def test_on_the_cpu_it_is_a_plain_sequence():
     plain, inputs = nn.Sequential(*copy.deepcopy(layers)), torch.rand(5, 2, 6, 6)
     assert torch.equal(FusedSequential(*layers)(inputs), plain(inputs))
     assert torch.equal(layers[1].running_var, plain[1].running_var)
+
+
+def test_kernels_need_a_c_compiler_and_the_headers_of_python(monkeypatch, tmp_path):
+    found = has_triton.__wrapped__
+    monkeypatch.setenv("CC", "cc")
+    monkeypatch.setattr("sysconfig.get_config_var", lambda name: str(tmp_path))
+    assert not found()
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    assert found()
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not found()
 
 
 def fused_and_plain() -> tuple[FusedSequential, nn.Sequential]:

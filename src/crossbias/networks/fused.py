@@ -2,6 +2,10 @@
 
 import functools
 import importlib.util
+import os
+import shutil
+import sysconfig
+from pathlib import Path
 from typing import TypeGuard
 
 import torch
@@ -68,5 +72,7 @@ def _normalized(layer: nn.BatchNorm2d, maps: Tensor, *, relu: bool) -> Tensor:
 
 @functools.cache
 def has_triton() -> bool:
-    """Whether kernels can be compiled: torch for GPUs on Linux brings the compiler."""
-    return importlib.util.find_spec("triton") is not None
+    """Whether kernels can be compiled: Triton, which torch for GPUs on Linux brings, needs C."""
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    headers = Path(sysconfig.get_config_var("INCLUDEPY") or "", "Python.h").exists()
+    return bool(compiler) and headers and importlib.util.find_spec("triton") is not None
