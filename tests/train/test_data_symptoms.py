@@ -10,7 +10,7 @@ import crossbias
 from crossbias import BiasedDataset, Network, TrainConfig
 from crossbias.methods import ERM
 from crossbias.testing import tiny_data
-from crossbias.train.data_symptoms import data_symptoms, final_symptoms, validation_symptoms
+from crossbias.train.data_symptoms import data_symptoms, validation_symptoms
 
 TRAIN, VALIDATION = tiny_data(480), tiny_data(240, seed=1, split="validation")
 CONFIG = TrainConfig(epochs=3, batch_size=16, device="cpu")
@@ -99,14 +99,3 @@ def test_a_validation_that_never_changes_is_named():
     assert only.name == nothing
     assert validation_symptoms([0.5, 0.5]) == []
     assert validation_symptoms([0.5, 0.5, 0.6]) == []
-
-
-def test_a_final_network_that_answers_one_class_is_named():
-    """Three classes: a tenth of the way from a third to one is 40%."""
-    assert final_symptoms(0.41, VALIDATION) == []
-    (only,) = final_symptoms(0.39, VALIDATION)
-    assert "39.0% of the validation samples" in only.sentence
-    assert "would give 33.3%" in only.sentence
-    assert "If it does not, train longer" in only.remedy  # which may be said of plain training
-    alone = VALIDATION.subset(VALIDATION.targets == 0)
-    assert final_symptoms(0.0, alone) == []

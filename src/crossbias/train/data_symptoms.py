@@ -24,9 +24,6 @@ _LEAST_SHARE = 0.2
 
 _LEAST_EPOCHS = 3  # equal validations of fewer epochs may be a coincidence
 
-# A network must be this much of the way from chance to perfect to have learned anything.
-_LEARNED = 0.1
-
 
 def conflicting_samples(data: BiasedDataset, alignment: Tensor) -> Tensor:
     """Which samples are known to conflict, (n,) bool; none where no bias is known.
@@ -85,29 +82,6 @@ def validation_symptoms(values: Sequence[float]) -> list[Symptom]:
             f"nothing about which of them is best, and the first one was kept.",
             "Use more or harder validation samples, or keep the last epoch with "
             "--set train.selection=last.",
-        )
-    ]
-
-
-def final_symptoms(class_averaged: float, data: BiasedDataset) -> list[Symptom]:
-    """Whether the final network is any better than one that always answers the same class.
-
-    Args:
-        class_averaged: Its accuracy on the validation data, averaged over the classes.
-        data: The validation data.
-    """
-    classes = int((data.targets.bincount() > 0).sum())
-    if classes < 2 or class_averaged >= 1 / classes + _LEARNED * (1 - 1 / classes):
-        return []
-    return [
-        Symptom(
-            "final network learned nothing",
-            f"The final network is right on {percent(class_averaged)} of the validation samples "
-            f"of a class, averaged over the classes; always answering the same class would give "
-            f"{percent(1 / classes)}. What it gains on one class or group, it loses on others.",
-            "If plain training on the same data learns the classes, this method does not fit the "
-            "data: read the other warnings of the run. If it does not, train longer, or with "
-            "larger images or a pretrained network.",
         )
     ]
 

@@ -143,12 +143,14 @@ def train_run(
             run.trackers = Trackers(log, folder=run.folder, config=record, note=run.progress.note)
         trained = _trained(method, run, record, new=not resume)
         written = run.folder if run.devices.is_main else None
-        health = tuple(run.health.values())
-        result = Result(trained, {}, written, record, alignments_of(train), health, run.trackers)
+        result = Result(trained, {}, written, record, alignments_of(train), trackers=run.trackers)
         with result.stoppable(interrupts.requested):
             result.keep_model(train)
             if validation is not None:
                 result.evaluate(validation)
+                for symptom in result.outcome(validation.split):
+                    run.warn(*symptom)
+            result.health = tuple(run.health.values())
             if tests:
                 result.evaluate(*tests)
             result.finish()

@@ -22,7 +22,7 @@ from crossbias.train.checkpoint import (
     restore,
     save_checkpoint,
 )
-from crossbias.train.data_symptoms import final_symptoms, validation_symptoms
+from crossbias.train.data_symptoms import validation_symptoms
 from crossbias.train.graph import Graphed
 from crossbias.train.meter import Meter, Pace
 from crossbias.train.method import Method
@@ -105,17 +105,10 @@ class Training:
             return  # lines of the log were lost, which health.json says; the others may mislead
         self.method.examine([record["losses"] for record in self.records])
         validations = [found for record in self.records if (found := record["validation"])]
-        if not self.final or not validations:
-            return
-        rule, symptoms = self.run.config.selection, []
-        kept = validations[-1]
-        if rule != "last":
-            kept = max(validations, key=lambda found: _value(found, rule))
-            symptoms += validation_symptoms([_value(found, rule) for found in validations])
-        assert self.run.validation is not None
-        symptoms += final_symptoms(kept["class_averaged"], self.run.validation)
-        for symptom in symptoms:
-            self.run.warn(*symptom)
+        rule = self.run.config.selection
+        if self.final and rule != "last":
+            for symptom in validation_symptoms([_value(found, rule) for found in validations]):
+                self.run.warn(*symptom)
 
     def _train_epoch(self, step: Callable[[Batch], Losses]) -> None:
         run = self.run

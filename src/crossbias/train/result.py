@@ -22,6 +22,7 @@ from crossbias.train.environment import same_threads
 from crossbias.train.evaluation import metrics_of, predict
 from crossbias.train.explanations import views_of
 from crossbias.train.interrupts import stops_at_once
+from crossbias.train.outcome import following_symptoms, learning_symptoms
 from crossbias.train.record import as_in_training, normalization_of
 from crossbias.verify import Metrics, Predictions, judged_split
 from crossbias.verify.cells import Alignment
@@ -91,6 +92,20 @@ class Result:
         if self.writing is not None:
             self._keep(self.writing, splits)
         return {data.split: self.metrics[data.split] for data in splits}
+
+    def outcome(self, split: str) -> list[Symptom]:
+        """What is wrong with the answers to a split that was judged, and what to change.
+
+        Plain training is expected to follow the bias, so of it this is not said.
+        """
+        metrics, answers = self.metrics[split], self._predictions[split]
+        found = list(learning_symptoms(metrics))
+        bias = self.config["data"]["bias"]
+        if bias in answers.attributes and self.config["method"]["name"] != "erm":
+            table = self.alignments[bias]
+            values = Alignment(metrics.biases, table.of(metrics.biases))
+            found += following_symptoms(answers, bias, values)
+        return found
 
     def _keep(self, folder: RunFolder, splits: Sequence[BiasedDataset]) -> None:
         """Write the answers; a run that was finished is so again when its files are written."""

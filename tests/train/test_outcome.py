@@ -1,0 +1,164 @@
+"""A finished network that learned nothing, or that follows the bias, is named; others are not."""
+
+import dataclasses
+
+import pytest
+import torch
+from scipy.stats import fisher_exact
+from torch import Tensor, nn
+
+import crossbias
+from crossbias import BiasedDataset, Method, TrainConfig
+from crossbias.methods import DFR, ERM, ClassBalanced, GroupBalanced
+from crossbias.networks import Network
+from crossbias.testing import tiny_data, tiny_network
+from crossbias.train.outcome import following_symptoms, learning_symptoms
+from crossbias.verify import Metrics, Predictions
+from crossbias.verify.cells import Alignment
+
+TRAIN, VALIDATION = tiny_data(480), tiny_data(240, seed=1, split="validation")
+CONFIG = TrainConfig(epochs=3, batch_size=32, device="cpu", lr=0.01)
+DIAGONAL = Alignment(("red", "green"), torch.eye(2) > 0)
+
+
+class Blind(nn.Module):
+    """Features that are the same for all images."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return torch.zeros(len(inputs), 4, device=inputs.device)
+
+
+def answers_of(counts: list[tuple[int, int, int, int]], cluster: Tensor | None = None):
+    """Answers with so many aligned, right, conflicting and right samples in each of two classes."""
+    target, bias, answer = [], [], []
+    for own, (aligned, right, against, right_against) in enumerate(counts):
+        target += [own] * (aligned + against)
+        bias += [own] * aligned + [1 - own] * against
+        for number, correct in ((aligned, right), (against, right_against)):
+            answer += [own] * correct + [1 - own] * (number - correct)
+    probabilities = torch.eye(2)[torch.tensor(answer)]
+    return Predictions(
+        index=torch.arange(len(target)), target=torch.tensor(target), probabilities=probabilities,
+        attributes={"color": torch.tensor(bias)}, cluster=cluster,
+    )  # fmt: skip
+
+
+def followed(*arguments) -> bool:
+    return bool(list(following_symptoms(answers_of(*arguments), "color", DIAGONAL)))
+
+
+def trained(
+    method: Method, data: BiasedDataset = TRAIN, validation=VALIDATION, network=None, **changes
+) -> set[str]:
+    result = crossbias.fit(
+        method, data, validation, network=network or tiny_network(dropout=0.0),
+        config=dataclasses.replace(CONFIG, **changes), progress=False,
+    )  # fmt: skip
+    return {symptom.name for symptom in result.health}
+
+
+def noisy_classes(data: BiasedDataset) -> BiasedDataset:
+    """Images in which only the bias can be seen."""
+    inputs = data.inputs.clone()
+    draw = torch.Generator().manual_seed(0)
+    shape = inputs[:, 0].shape
+    inputs[:, 0] = torch.randint(0, 255, shape, dtype=inputs.dtype, generator=draw)
+    return dataclasses.replace(data, inputs=inputs)
+
+
+def test_a_network_that_follows_the_bias_is_named_with_its_numbers():
+    (found,) = following_symptoms(answers_of([(50, 49, 5, 1), (50, 50, 5, 2)]), "color", DIAGONAL)
+    assert found.name == "final network follows the bias"
+    assert "right on 30.0% of the 10 validation samples that conflict with color" in found.sentence
+    assert "99.0% of the others of their classes" in found.sentence
+
+
+def test_a_small_difference_or_one_by_chance_is_not_named():
+    assert not followed([(500, 480, 500, 400), (500, 480, 500, 400)])  # 16 points
+    assert not followed([(50, 30, 2, 0), (50, 30, 0, 0)])  # p is .16
+    assert followed([(50, 30, 6, 0), (50, 30, 0, 0)])
+    assert not followed([(50, 10, 50, 40), (50, 10, 50, 40)])  # the other way round
+
+
+def test_a_hard_class_is_no_bias():
+    """The second class is hard and conflicts more often (Simpson's paradox)."""
+    assert not followed([(90, 88, 10, 10), (10, 1, 90, 9)])
+    assert followed([(90, 88, 40, 4), (10, 1, 60, 6)])
+
+
+@pytest.mark.parametrize("against", [1, 4, 8, 12])
+def test_the_test_is_that_of_fisher_where_there_is_one_class(against):
+    from crossbias.train.outcome import _Counts
+
+    answers = answers_of([(40, 30, 12, against)])
+    right = answers.answers == answers.target
+    counts = _Counts.of(right, answers.target, answers.attribute("color") == 0, cluster=None)
+    table = [[against, 12 - against], [30, 10]]
+    expected = fisher_exact(table, alternative="less").pvalue
+    assert counts.p_value() == pytest.approx(expected, rel=1e-9)
+
+
+def test_strata_are_added_as_in_a_simulation():
+    from crossbias.train.outcome import _Counts
+
+    counts = _Counts(*torch.tensor([[20, 9.0], [15, 3], [8, 6], [4, 1]]).double())
+    draw, right = torch.Generator().manual_seed(0), torch.zeros(20_000)
+    for aligned, correct, against, correct_against in ((20, 15, 8, 4), (9, 3, 6, 1)):
+        order = torch.rand(20_000, aligned + against, generator=draw).argsort(1)
+        right += (order < correct + correct_against)[:, :against].sum(1)
+    assert counts.p_value() == pytest.approx(float((right <= 5).float().mean()), abs=0.01)
+
+
+def test_images_of_a_patient_count_once():
+    """All 12 conflicting images are wrong, but they show one patient."""
+    counts = [(60, 58, 12, 0), (60, 59, 0, 0)]
+    images = torch.arange(132)
+    assert followed(counts, images)
+    assert not followed(counts, torch.where((images >= 60) & (images < 72), 60, images // 3 * 3))
+
+
+def test_unknown_values_and_data_without_association_say_nothing():
+    answers = answers_of([(50, 50, 5, 0), (50, 50, 5, 0)])
+    unassociated = Alignment(("red", "green"), torch.zeros(2, 2) > 0)
+    assert not list(following_symptoms(answers, "color", unassociated))
+    unknown = dataclasses.replace(answers, attributes={"color": torch.full((110,), -1)})
+    assert not list(following_symptoms(unknown, "color", DIAGONAL))
+
+
+@pytest.mark.parametrize(("right", "named"), [(0.41, False), (0.39, True)])
+def test_a_network_at_chance_is_named(right, named):
+    target = torch.arange(300) % 3
+    answers = torch.where(torch.arange(300) // 3 < 100 * right, target, (target + 1) % 3)
+    metrics = Metrics.from_answers(
+        target, torch.full((300,), -1), answers, alignment=None, classes=("a", "b", "c"), values=()
+    )
+    found = list(learning_symptoms(metrics))
+    assert bool(found) == named
+    if named:
+        assert "39.0% of the validation samples" in found[0].sentence
+        assert "would give 33.3%" in found[0].sentence
+        assert "If it does not, train longer" in found[0].remedy  # may be said of plain training
+
+
+def test_one_class_alone_has_no_chance_level():
+    metrics = Metrics.from_answers(
+        torch.zeros(9).long(), torch.full((9,), -1), torch.ones(9).long(), alignment=None,
+        classes=("a", "b"), values=(),
+    )  # fmt: skip
+    assert not list(learning_symptoms(metrics))
+
+
+def test_a_method_that_keeps_the_shortcut_is_named_and_plain_training_is_not():
+    data, validation = noisy_classes(TRAIN), noisy_classes(VALIDATION)
+    assert "final network follows the bias" in trained(ClassBalanced(), data, validation)
+    assert "final network follows the bias" not in trained(ERM(), data, validation)
+
+
+def test_a_method_that_removes_the_shortcut_is_not_named():
+    assert "final network follows the bias" not in trained(GroupBalanced(), epochs=20)
+
+
+def test_a_method_that_ends_without_a_training_is_judged_too():
+    """DFR's last step is a regression."""
+    blind = Network(Blind(), nn.Linear(4, 3))
+    assert "final network learned nothing" in trained(DFR(), network=blind)
