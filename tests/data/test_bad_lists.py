@@ -113,6 +113,49 @@ def test_mistakes_in_the_lists_of_dogs_and_cats(root):
         load("dogs-cats", "test", root=root)
 
 
+@pytest.mark.parametrize("line", ["mouse.1.jpg", "cat.jpg", "cat.1.jpg\0", "cat.1.jpg,dark"])
+def test_a_line_that_names_no_cat_and_no_dog_is_refused(line, root):
+    folder = root / "dogs-cats"
+    picture(folder / "train/cat.1.jpg")
+    (folder / "list_bright.txt").write_text("dog.1.jpg\n")
+    (folder / "list_dark.txt").write_text(f"cat.1.jpg\n\n{line}\n")
+    with pytest.raises(CrossbiasError, match=r"list_dark\.txt line 3 is .*such as dog\.12\.jpg"):
+        load("dogs-cats", "train", root=root)
+
+
+@pytest.mark.parametrize(
+    ("name", "list_name"),
+    [
+        ("dogs-cats", "list_dark.txt"),
+        ("celeba", "list_eval_partition.txt"),
+        ("celeba", "list_attr_celeba.txt"),
+    ],
+)
+def test_a_list_that_is_no_text_is_refused_in_one_line(name, list_name, root):
+    folder = root / name
+    for each in ("list_dark.txt", "list_bright.txt", "list_eval_partition.txt"):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / each).write_text("cat.1.jpg\n" if name == "dogs-cats" else "")
+    path = folder / list_name
+    path.write_bytes(b"\xff\xfe1\0")
+    with pytest.raises(CrossbiasError, match=rf"{list_name} is not UTF-8 text; .*") as refused:
+        load(name, "train", root=root)
+    assert "\n" not in str(refused.value)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(CrossbiasError, match=rf"cannot read .*{list_name}: Is a directory"):
+        load(name, "train", root=root)
+
+
+def test_a_malformed_address_counts_as_another_source(root):
+    folder = root / "covid-cxr"
+    picture(folder / "images/a.png")
+    header = "patientid,finding,modality,folder,filename,url"
+    row = "1,COVID-19,X-ray,images,a.png,http://[a"
+    (folder / "metadata.csv").write_text(f"{header}\n{row}\n")
+    assert load("covid-cxr", "train", root=root).biases.tolist() == [5]
+
+
 def test_names_in_the_arrays_of_imdb_face_stay_in_its_folder(root):
     folder = root / "imdb-face"
     picture(folder / "imdb_crop/a.png")

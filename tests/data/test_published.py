@@ -280,6 +280,13 @@ def test_waterbirds_that_cannot_be_made_leave_nothing_behind(birds, tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_photograph_too_large_to_open_is_refused(birds, tmp_path, monkeypatch):
+    cub, places = birds
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 30)  # twice as many are an error of Pillow
+    with pytest.raises(CrossbiasError, match=r"has more than 64,000,000 pixels; make it smaller"):
+        make_waterbirds(cub, places, tmp_path / "new/waterbirds")
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -405,8 +412,10 @@ def test_kinetics_10_reads_folders_of_frames(tmp_path):
         folder = action.replace(" ", "_") if number % 2 else action
         for frame in range(60):
             picture(tmp_path / f"kinetics-10/train/{folder}/clip/{frame:03d}.png", (frame, 0, 0))
-        for stray in ("Thumbs.db", "notes.txt", ".DS_Store", "clip.part"):
+        for stray in ("Thumbs.db", "notes.txt", ".DS_Store", "clip.part", "._clip.mp4"):
             (tmp_path / f"kinetics-10/train/{folder}" / stray).write_bytes(b"stray")
+        for stray in ("Thumbs.db", *(f"._{frame:03d}.png" for frame in range(60))):  # of macOS
+            (tmp_path / f"kinetics-10/train/{folder}/clip" / stray).write_bytes(b"stray")
     (tmp_path / "kinetics-10/train/annotations.csv").write_text("label,youtube_id\n")
     data = load("kinetics-10", "train", root=tmp_path)
     assert data.targets.tolist() == list(range(10))
@@ -420,6 +429,22 @@ def test_kinetics_10_refuses_a_clip_without_frames_and_one_that_is_no_video(tmp_
         (tmp_path / "kinetics-10/train" / action / "clip").mkdir(parents=True)
     with pytest.raises(CrossbiasError, match="is a folder without image files"):
         load("kinetics-10", "train", root=tmp_path)
+    first = tmp_path / "kinetics-10/train" / create_source("kinetics-10").classes[0]
+    (first / "a.mp4").symlink_to("absent.mp4")
+    with pytest.raises(CrossbiasError, match=r"cannot read the clip .*a\.mp4: No such file"):
+        load("kinetics-10", "train", root=tmp_path)
+
+
+def test_a_split_without_images_is_named_with_its_own_folder(tmp_path):
+    for action in create_source("kinetics-10").classes:
+        (tmp_path / "mimetics-10" / action).mkdir(parents=True)
+    with pytest.raises(CrossbiasError, match="mimetics-10 has no images of split 'test'"):
+        load("kinetics-10", "test", root=tmp_path)
+    released = tmp_path / "waterbird_complete95_forest2water2"
+    picture(released / "087.Mallard/a.jpg")
+    (released / "metadata.csv").write_text("img_filename,y,split,place\n087.Mallard/a.jpg,1,0,1\n")
+    with pytest.raises(CrossbiasError, match="forest2water2 has no images of split 'test'"):
+        load("waterbirds", "test", root=tmp_path)
 
 
 def test_cartoon_ratio_is_exact_in_every_class(tmp_path):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from crossbias.data.assignment import shuffled
 from crossbias.data.images.files_inside import files_inside
-from crossbias.data.published.image_source import ImageSource, Listing
+from crossbias.data.published.image_source import ImageSource, Listing, lines_of
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
 from crossbias.seeds import generator_for
@@ -114,7 +114,7 @@ def _as_many_of_each(groups: Tensor, seed: int) -> list[int]:
 def _parts(path: Path) -> list[tuple[str, int]]:
     """The name of every image and the number of its part."""
     found = []
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(lines_of(path), 1):
         match line.split():
             case [name, "0" | "1" | "2" as part]:
                 found.append((name, int(part)))
@@ -127,7 +127,7 @@ def _parts(path: Path) -> list[tuple[str, int]]:
 
 def _columns(path: Path, names: tuple[str, str]) -> dict[str, tuple[int, int]]:
     """For each file and attribute, 1 if it has the attribute, else 0; the list has 1 and -1."""
-    _, header, *lines = [*path.read_text().splitlines(), "", ""]
+    _, header, *lines = [*lines_of(path), "", ""]
     known = header.split()
     if absent := [name for name in names if name not in known]:
         raise CrossbiasError(f"{path} has no column {absent[0]!r} in its second line")

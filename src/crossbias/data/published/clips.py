@@ -43,7 +43,12 @@ def clip_files(clip: Path) -> list[Path]:
         if not frames:
             raise CrossbiasError(f"the clip {clip} is a folder without image files")
         return [frames[position] for position in middle(len(frames))]
-    status = clip.stat()
+    try:
+        status = clip.stat()
+    except OSError as error:
+        raise CrossbiasError(
+            f"cannot read the clip {clip}: {error.strerror}; repair it or remove it"
+        ) from error
     key = f"{clip.absolute()} {status.st_size} {status.st_mtime_ns} {FRAMES} {STRIDE}"
     folder = cache_folder() / "clips" / hashlib.sha256(key.encode()).hexdigest()[:32]
     if not folder.is_dir():

@@ -145,5 +145,8 @@ def _shares(count: int) -> dict[str, int]:
 
 
 def _host(url: str) -> int:
-    host = urlparse(url).netloc
+    try:
+        host = urlparse(url).netloc
+    except ValueError:  # malformed
+        host = ""
     return HOSTS.index(host) if host in HOSTS else len(HOSTS)

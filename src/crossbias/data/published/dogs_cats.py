@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Literal
 import torch
 from torch import Tensor
 
-from crossbias.data.published.image_source import ImageSource, Listing
+from crossbias.data.published.image_source import ImageSource, Listing, lines_of
 from crossbias.data.published.pickled import read_dictionary
 from crossbias.data.source import once
 from crossbias.errors import CrossbiasError
@@ -22,6 +22,7 @@ SIZES: Final = {
 }  # fmt: skip
 """Number of images in the lists that the authors of LNL distribute."""
 
+_NAMED: Final = re.compile(r"(?:.*/)?((?:cat|dog)\.[0-9]{1,9}\.jpg)")
 _NUMBERED: Final = re.compile(r"(?:.*/)?([1-9][0-9]{0,8})\.jpg")
 
 
@@ -81,7 +82,8 @@ class DogsCats(ImageSource):
     @once
     def _names(self, path: Path) -> list[str]:
         """The file names in a list, such as ``dog.12.jpg``, without their folders."""
-        return [Path(line.strip()).name for line in self.needed(path).read_text().splitlines()]
+        lines = enumerate(map(str.strip, lines_of(self.needed(path))), 1)
+        return [_named(line, f"{path} line {number}") for number, line in lines if line]
 
     def _test(self, folder: Path) -> Listing:
         """The images that LNL's oracle has labeled, in the order of their numbers."""
@@ -94,6 +96,17 @@ class DogsCats(ImageSource):
             [label for _, label in rows],
             {"shade": [UNKNOWN] * len(rows)},
         )
+
+
+def _named(line: str, where: str) -> str:
+    """The file name in a line, which may name folders before it."""
+    found = _NAMED.fullmatch(line)
+    if found is None:
+        raise CrossbiasError(
+            f"{where} is {reprlib.repr(line)}; it must be a file name such as dog.12.jpg: get the "
+            f"list from the repository of LNL"
+        )
+    return found[1]
 
 
 def _labeled(entry: tuple[Any, Any], path: Path) -> tuple[int, int]:

@@ -101,8 +101,13 @@ class ImageSource(Source):
             )
         listing = self.listing(split, root=root, seed=seed)
         if not listing.files:
-            raise CrossbiasError(f"{root / self.folder} has no images of split {split!r}")
+            folder = self.folder_of(split, root=root)
+            raise CrossbiasError(f"{folder} has no images of split {split!r}")
         return listing
+
+    def folder_of(self, split: str, *, root: Path) -> Path:
+        """The folder that has the files of one split; the same for all splits by default."""
+        return root / self.folder
 
     def assembled(self, split: str, listing: Listing, inputs: Tensor, digest: str) -> BiasedDataset:
         """Combine pixels and labels into a data set."""
@@ -152,9 +157,28 @@ class ImageSource(Source):
 
 
 def images_in(folder: Path, pattern: str = "*") -> list[Path]:
-    """The image files that match a pattern, in the same order on every platform."""
-    found = (path for path in folder.glob(pattern) if path.suffix.lower() in SUFFIXES)
+    """The image files that match a pattern, in the same order on every platform.
+
+    Hidden files are none: macOS writes one, ``._NAME.jpg``, beside each file on other disks.
+    """
+    found = (
+        path
+        for path in folder.glob(pattern)
+        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
+    )
     return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a list of names."""
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise CrossbiasError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise CrossbiasError(
+            f"{path} is not UTF-8 text; get the list again from its authors"
+        ) from error
 
 
 def numbers_in_name(path: Path, *, source: str, limits: tuple[int, int]) -> tuple[int, int]:

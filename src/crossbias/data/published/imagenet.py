@@ -99,7 +99,7 @@ class ImageNet9(ImageSource):
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Classes are folders named by synset."""
-        folder = self.needed(root / _folder_of(split))
+        folder = self.needed(self.folder_of(split, root=root))
         if not any((folder / synset).is_dir() for synset in ALL_SYNSETS) and images_in(folder):
             raise CrossbiasError(
                 f"{self.name}: {folder} holds images that are not sorted into folders by synset; "
@@ -111,10 +111,12 @@ class ImageNet9(ImageSource):
             for synset in synsets
             for file in images_in(self._folder(folder / synset, split))
         ]
-        if not rows:
-            raise CrossbiasError(f"{folder} has no images of split {split!r}")
         files, targets = [file for file, _ in rows], [target for _, target in rows]
         return Listing(files, targets, self._textures(files, folder, split))
+
+    def folder_of(self, split: str, *, root: Path) -> Path:
+        """Each kind of test has a folder of its own."""
+        return root / _folder_of(split)
 
     def _folder(self, folder: Path, split: str) -> Path:
         """The folder of a synset; some are absent from ImageNet-A and only from there."""

@@ -44,13 +44,17 @@ class Kinetics10(ImageSource):
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Each action has a folder of clips; spaces in its name may be written as ``_``."""
-        folder = self.needed(root / FOLDERS[split])
+        folder = self.needed(self.folder_of(split, root=root))
         clips = [
             (clip, target)
             for target, action in enumerate(ACTIONS)
             for clip in clips_in(_folder_of(folder, action))
         ]
         return Listing([clip for clip, _ in clips], [target for _, target in clips])
+
+    def folder_of(self, split: str, *, root: Path) -> Path:
+        """Mimetics has a folder of its own."""
+        return root / FOLDERS[split]
 
     def files(
         self, split: str, *, root: Path | str | None = None, seed: int = 0

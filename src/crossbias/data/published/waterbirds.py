@@ -61,8 +61,13 @@ class Waterbirds(ImageSource):
 
     def listing(self, split: str, *, root: Path, seed: int) -> Listing:
         """Labels are read from metadata.csv."""
-        everything, parts = self._everything(_home(root, self.folder))
+        everything, parts = self._everything(self.folder_of(split, root=root))
         return everything.subset(row for row, part in enumerate(parts) if part == split)
+
+    def folder_of(self, split: str, *, root: Path) -> Path:
+        """The folder of the data; that of the released archive where there is no other."""
+        archive, ours = root / ARCHIVE, root / self.folder
+        return archive if archive.is_dir() and not ours.is_dir() else ours
 
     @once
     def _everything(self, folder: Path) -> tuple[Listing, list[str]]:
@@ -81,12 +86,6 @@ class Waterbirds(ImageSource):
         )
         splits = tuple(PARTS)
         return listing, [splits[part] for part in table.chosen("split", tuple(PARTS.values()))]
-
-
-def _home(root: Path, folder: str) -> Path:
-    """The folder of the data; that of the released archive where there is no other."""
-    archive = root / ARCHIVE
-    return archive if archive.is_dir() and not (root / folder).is_dir() else root / folder
 
 
 def is_waterbird(species: str) -> bool:

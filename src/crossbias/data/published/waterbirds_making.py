@@ -134,13 +134,14 @@ def _pasted(cub: Path, name: str, background: Path) -> Image.Image:
 
 
 def _opened(path: Path) -> Image.Image:
+    too_large = CrossbiasError(f"{path} has more than {_LIMIT:,} pixels; make it smaller")
     try:
         image = Image.open(path)
         if image.width * image.height > _LIMIT:
-            raise CrossbiasError(
-                f"{path} has {image.width} x {image.height} pixels; make it smaller than {_LIMIT:,}"
-            )
+            raise too_large
         image.load()
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise too_large from error
     except OSError as error:
         raise CrossbiasError(f"cannot read {path}: {error}") from error
     return image
