@@ -18,7 +18,6 @@ import os
 import shlex
 import sys
 import time
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -27,6 +26,8 @@ from typing import Any
 
 from benchmarks.measure import RESULTS
 from benchmarks.processes import LOST, Program
+from benchmarks.table_files import NUMBERS, check_kinds, read_runs, read_toml
+from crossbias.data import find_source
 from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.formatting import DASH
 from crossbias.parameters import closest, unknown
@@ -72,8 +73,15 @@ class Job:
         """SHA-256 of what the recipe says, whatever its comments; None without a recipe."""
         if self.recipe is None:
             return None
-        said = tomllib.loads((ROOT / "recipes" / f"{self.recipe}.toml").read_text(encoding="utf-8"))
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+        said = json.dumps(self._recipe(), sort_keys=True)
+        return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+    def data(self) -> str:
+        """The name of the data."""
+        return str(self.settings.get("data.name") or self._recipe()["data"]["name"])
+
+    def _recipe(self) -> dict[str, Any]:
+        return read_toml(ROOT / "recipes" / f"{self.recipe}.toml")
 
 
 @dataclass(frozen=True)
@@ -101,12 +109,13 @@ class Table:
     @classmethod
     def read(cls, path: Path, recipes: Path) -> "Table":
         """The table, every mistake in it refused."""
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = read_toml(path)
         for name in content.keys() ^ _KEYS:
             what = "lacks" if name in _KEYS else f"has an unknown{closest(name, _KEYS)}"
             raise CrossbiasError(
                 f"{path} {what} {name!r}; its keys are: {', '.join(sorted(_KEYS))}"
             )
+        check_kinds(content, path)
         table = cls(**content)
         if len(set(table.seeds)) < len(table.seeds):
             raise CrossbiasError(
@@ -180,7 +189,7 @@ class Results:
             raise unknown("there is no table", name, known)
         table = Table.read(ROOT / "tables" / f"{name}.toml", ROOT / "recipes")
         path = folder / f"{name}.json"
-        found = json.loads(path.read_text())["runs"] if path.exists() else {}
+        found = read_runs(path)
         check_results(table, found)
         return cls(name, table, path, found)
 
@@ -322,7 +331,6 @@ def _record(folder: Path, job: Job, jobs: int) -> dict[str, Any]:
     config = json.loads((folder / "config.json").read_text())
     metrics = json.loads((folder / "metrics.json").read_text())
     epochs = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    numbers = ("overall", "aligned", "conflicting", "unbiased", "class_averaged")
     return {
         "command": job.written(),
         "recipe": job.recipe_hash(),
@@ -337,7 +345,7 @@ def _record(folder: Path, job: Job, jobs: int) -> dict[str, Any]:
         "jobs": jobs,
         "health": [symptom.name for symptom in load_health(folder / "health.json")],
         "found": {
-            split: {name: values[name]["value"] for name in numbers if values.get(name)}
+            split: {name: values[name]["value"] for name in NUMBERS if values.get(name)}
             for split, values in metrics.items()
         },
     }
@@ -367,22 +375,27 @@ def check_results(table: Table, found: Mapping[str, dict[str, Any]]) -> None:
             raise CrossbiasError(
                 f"{job.key!r} was made when recipes/{job.recipe}.toml had other settings; {remedy}"
             )
-    check_same_data(table, found)
-    check_same_version(table, found)
-
-
-def check_same_version(table: Table, found: Mapping[str, dict[str, Any]]) -> None:
-    """Refuse seeds whose data was drawn by different versions of its generator."""
-    for column in table.columns:
-        keys = [f"{row} | {column} | {seed}" for row in table.rows for seed in table.seeds]
-        versions = {key: v for key in keys if (v := found.get(key, {}).get("version")) is not None}
-        for key, version in versions.items():
-            first = next(iter(versions))
-            if version != versions[first]:
+        if (version := record.get("version")) is not None:
+            made = find_source(job.data()).version
+            if version != made:
                 raise CrossbiasError(
-                    f"{first!r} has version {versions[first]} of its data and {key!r} version "
-                    f"{version}; remove the older one from the results and run it again"
+                    f"{job.key!r} has version {version} of {job.data()}, but crossbias makes "
+                    f"version {made}; {remedy}"
                 )
+        if "found" in record:
+            _check_numbers(table, job.key, record["found"])
+    check_same_data(table, found)
+
+
+def _check_numbers(table: Table, key: str, judged: Mapping[str, dict[str, Any]]) -> None:
+    """Refuse a run that lacks a number of the table."""
+    for metric, place in table.metrics.items():
+        number = judged.get(place["split"], {}).get(place["number"])
+        if number is None or not math.isfinite(number):
+            raise CrossbiasError(
+                f"{key!r} has no {place['number']!r} of split {place['split']!r}, which is "
+                f"{metric!r} of the table; its splits are: {', '.join(judged)}"
+            )
 
 
 def check_same_data(table: Table, found: Mapping[str, dict[str, Any]]) -> None:
@@ -494,7 +507,8 @@ def _alone(cell: dict[str, Any]) -> str:
     """A mean with its deviation and the number of runs, or how many were refused or failed."""
     if not cell["n"]:
         return f"{len(cell['failed'])} failed" if cell["failed"] else DASH
-    return f"{_ours(cell, 1)} ({cell['n']})"
+    failed = f", {len(cell['failed'])} failed" if cell["failed"] else ""
+    return f"{_ours(cell, 1)} ({cell['n']}{failed})"
 
 
 def _beside(cell: dict[str, Any]) -> str:

@@ -145,13 +145,51 @@ def test_results_of_other_settings_are_refused(home):
         tables.check_results(other, {job.key: record})
 
 
-def test_seeds_of_another_version_of_the_data_are_refused(home):
-    table = tables.Table.read(home / "tables" / "one.toml", home / "recipes")
-    found = {f"plain | weak | {seed}": {"version": seed + 1} for seed in (0, 1)}
-    with pytest.raises(CrossbiasError, match=r"weak \| 0' has version 1 .* weak \| 1' version 2"):
-        tables.check_results(table, found)
-    found = {f"plain | {column} | 0": {"version": v} for v, column in enumerate(table.columns)}
+def test_runs_on_a_version_of_the_data_that_is_no_longer_made_are_refused(home):
+    path = home / "tables" / "one.toml"
+    strong = 'strong = { "data.rho" = 0.9 }'
+    other = 'strong = { "data.name" = "colored-mnist-lnl" }'
+    path.write_text(path.read_text().replace(strong, other))
+    table = tables.Table.read(path, home / "recipes")
+    found = {"plain | weak | 0": {"version": 1}, "plain | strong | 0": {"version": 2}}
     tables.check_results(table, found)
+    found["plain | strong | 1"] = {"version": 1}
+    with pytest.raises(
+        CrossbiasError,
+        match=r"strong \| 1' has version 1 of colored-mnist-lnl, .* version 2; remove",
+    ):
+        tables.check_results(table, found)
+
+
+@pytest.mark.parametrize(
+    "judged",
+    [{"test": {}}, {"validation": {"overall": 0.5}}, {"test": {"overall": None}},
+     {"test": {"overall": math.nan}}],
+)  # fmt: skip
+def test_a_run_without_a_number_of_the_table_is_named(home, monkeypatch, judged):
+    def train(job, runs, jobs):
+        return {"found": judged if job.key == "plain | weak | 1" else {"test": {"overall": 0.5}}}
+
+    monkeypatch.setattr(tables, "train", train)
+    with pytest.raises(SystemExit, match=r"'plain \| weak \| 1' has no 'overall' of split 'test'"):
+        made(home, monkeypatch)
+    found = json.loads((home / "results" / "one.json").read_text())
+    assert len(found["runs"]) == 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", "{}", '{"runs": []}', '{"runs": {"plain | weak | 0": 3}}',
+     '{"runs": {"plain | weak | 0": {}}}'],
+)  # fmt: skip
+def test_a_file_that_holds_no_results_is_refused_and_kept(home, monkeypatch, content):
+    (home / "results").mkdir()
+    path = home / "results" / "one.json"
+    path.write_text(content)
+    with pytest.raises(SystemExit, match=r"one\.json .*; restore it, or remove it") as refused:
+        made(home, monkeypatch)
+    assert "\n" not in str(refused.value)
+    assert path.read_text() == content
 
 
 def test_a_folder_of_another_command_is_refused(home):
@@ -311,8 +349,26 @@ def test_a_run_that_fails_is_named_and_never_averaged(home, monkeypatch):
         ("title =", "titel =", "one.toml (lacks 'title'|has an unknown)"),
         ("[[50.0, 60.0], 10.0]", "[10.0]", "has 1 numbers of 'all' for 2 columns"),
         ("paper.all", "papers.all", r"unknown key 'papers' \(did you mean 'paper'"),
-        ("recipe =", "paper.recipe =", "names neither a recipe nor a method"),
+        ('recipe = "tiny"', "", "names neither a recipe nor a method"),
         ("paper.all", "at.week = {}\npaper.all", r"at 'week', which is no column \(did you mean"),
+        ("[0, 1]", "[0, 1", r"one\.toml is not TOML: "),
+        ("[0, 1]", "[]", r"seeds of .*one\.toml must be whole numbers from 0 on, got \[\]"),
+        ("[0, 1]", '["0"]', r"seeds of .* must be whole numbers from 0 on, got \['0'\]"),
+        ("[0, 1]", "2", "seeds of .* must be whole numbers from 0 on, got 2"),
+        ('"overall"', '"overal"', r"metric 'all' of .*: 'overal' \(did you mean 'overall'"),
+        ('number = "overall"', "", "metric 'all' of .* must have a split and a number"),
+        ("[[50.0, 60.0], 10.0]", "5.0", "numbers of 'all' in row 'plain' of .*, got 5.0"),
+        ("[[50.0, 60.0], 10.0]", '["50", 10.0]', "numbers of 'all' in row 'plain' of"),
+        ("[[50.0, 60.0], 10.0]", "[[1.0, 2.0, 3.0], 10.0]", "numbers of 'all' in row 'plain' of"),
+        ("paper.all =", "paper =", "paper of row 'plain' of .* must be a table, got"),
+        (
+            'weak = { "data.rho" = 0.5 }',
+            "weak = 0.5",
+            "column 'weak' of .* must be a table, got 0.5",
+        ),
+        ("paper.all", "set = 3\npaper.all", "set of row 'plain' of .* must be a table, got 3"),
+        ("paper.all", "at.weak = 3\npaper.all", "'weak' in at of row 'plain' .* a table, got 3"),
+        ('recipe = "tiny"', "recipe = 3", "recipe of row 'plain' of .* must be text, got 3"),
     ],
 )
 def test_mistakes_in_a_table_are_refused(home, old, new, message):
@@ -527,6 +583,10 @@ def test_a_page_gets_the_rows_that_it_names(home, monkeypatch):
     (home / "results" / "one.json").write_text(json.dumps({"cells": cells[:1]}))
     found = table_pages.filled(found, home / "results")
     assert f"| all | plain | 50.0 ± 1.3 (2) | {DASH} |\n" in found
+    cells[0]["failed"] = ["diverged"]
+    (home / "results" / "one.json").write_text(json.dumps({"cells": cells[:1]}))
+    failed = table_pages.filled(found, home / "results")
+    assert f"| all | plain | 50.0 ± 1.3 (2, 1 failed) | {DASH} |\n" in failed
     assert "|  | in the paper | 50.0 ± 2.0 (+0.0) | 10.0 |\n" in found  # what is left to reach
     with pytest.raises(CrossbiasError, match="the table one has no row 'fancy': plain"):
         table_pages.filled(page.format(": plain; fancy"), home / "results")
