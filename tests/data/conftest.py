@@ -29,6 +29,7 @@ NEEDS = {
         "mnist and lnl/authors-first-300.png",
         [*REAL, ROOT / "lnl/authors-first-300.png"],
     ),
+    "test_real_tables.py": ("the original files of mnist and fashion-mnist", REAL),
     "test_real_images.py": ("bar and covid-cxr", [ROOT / "bar", ROOT / "covid-cxr/metadata.csv"]),
 }
 collect_ignore = [
