@@ -486,6 +486,19 @@ def test_a_shorter_training_is_the_beginning_of_the_papers(name):
         assert job.settings.get("method.biased_epochs", len(own)) == len(own)
 
 
+@pytest.mark.parametrize("name", ["ie", "bar-original"])
+def test_ie_stands_beside_its_base_with_the_same_ensemble(name):
+    table = tables.Table.read(ROOT / "tables" / f"{name}.toml", ROOT / "recipes")
+    made = {}
+    for job in table.jobs():
+        if job.row in ("ie", "lff with ensemble"):
+            experiment = experiment_of(job)
+            method = create_method(**experiment.method)
+            ensemble = (method.members, method.ensemble_length, method.q)
+            made[job.row] = (ensemble, experiment.data, experiment.network, experiment.train)
+    assert made["ie"] == made["lff with ensemble"]
+
+
 def few_originals(collection: str, part: str, root: Path | None) -> Original:
     """Noise with labels in place of the collections, enough to start on."""
     count = 60 if part == "train" else 20
