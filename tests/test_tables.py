@@ -464,7 +464,7 @@ def test_features_are_swapped_while_the_rate_is_that_of_the_start():
     assert start * config.epochs == pytest.approx(full / 5)
 
 
-@pytest.mark.parametrize("name", ["pgd-table-1", "pgd-table-2"])
+@pytest.mark.parametrize("name", [f"pgd-table-{number}" for number in (1, 2, 5, 6, 12, 13)])
 def test_a_shorter_training_is_the_beginning_of_the_papers(name):
     """Epoch by epoch the same fraction of the rate, and what is left out has hardly any rate."""
     table = tables.Table.read(ROOT / "tables" / f"{name}.toml", ROOT / "recipes")
