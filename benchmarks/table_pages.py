@@ -1,13 +1,15 @@
 """Tables in the documentation, written from their results.
 
-A page has ``<!-- table NAME -->`` where a table belongs, or ``<!-- table NAME: ROW; ROW -->`` for
-some rows of it, and ``<!-- end of table -->`` after it. What stands between them is replaced.
+A page has ``<!-- table NAME -->`` where a table belongs, ``<!-- table NAME: ROW; ROW -->`` for some
+rows of it, or ``<!-- table NAME, MEASURE: ROW; ROW -->`` for one measure of them, and
+``<!-- end of table -->`` after it. What stands between them is replaced.
 
 python -m benchmarks.table_pages
 """
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.measure import RESULTS
@@ -15,7 +17,8 @@ from benchmarks.table import ROOT, Table, overview
 from crossbias.errors import CrossbiasError
 
 _BLOCK = re.compile(
-    r"(<!-- table ([\w-]+)(?:: (.*?))? -->\n).*?(<!-- end of table -->\n)", re.DOTALL
+    r"(<!-- table ([\w-]+)(?:, ([\w -]+))?(?:: (.*?))? -->\n).*?(<!-- end of table -->\n)",
+    re.DOTALL,
 )
 
 
@@ -31,11 +34,19 @@ def filled(text: str, results: Path) -> str:
         text: The page.
         results: The folder of the results.
     """
-    return _BLOCK.sub(lambda found: found[1] + _shown(found[2], found[3], results) + found[4], text)
+    return _BLOCK.sub(
+        lambda found: found[1] + _shown(found[2], found[3], found[4], results) + found[5], text
+    )
 
 
-def _shown(name: str, rows: str | None, results: Path) -> str:
+def _shown(name: str, measure: str | None, rows: str | None, results: Path) -> str:
     table = Table.read(ROOT / "tables" / f"{name}.toml", ROOT / "recipes")
+    if measure and measure not in table.metrics:
+        raise CrossbiasError(
+            f"the table {name} has no measure {measure!r}: {', '.join(table.metrics)}"
+        )
+    if measure:
+        table = replace(table, metrics={measure: table.metrics[measure]})
     chosen = rows.split("; ") if rows else list(table.rows)
     if unknown := [row for row in chosen if row not in table.rows]:
         raise CrossbiasError(f"the table {name} has no row {unknown[0]!r}: {', '.join(table.rows)}")

@@ -603,3 +603,23 @@ def test_a_page_gets_the_rows_that_it_names(home, monkeypatch):
     assert "|  | in the paper | 50.0 ± 2.0 (+0.0) | 10.0 |\n" in found  # what is left to reach
     with pytest.raises(CrossbiasError, match="the table one has no row 'fancy': plain"):
         table_pages.filled(page.format(": plain; fancy"), home / "results")
+
+
+def test_a_page_gets_the_measure_that_it_names(home, monkeypatch):
+    monkeypatch.setattr(table_pages, "ROOT", home)
+    path = home / "tables" / "one.toml"
+    more = '[metrics."class average"]\nsplit = "test"\nnumber = "class_averaged"\n'
+    path.write_text(path.read_text().replace("[columns]", more + "[columns]"))
+    (home / "results").mkdir()
+    cells = [
+        {"row": "plain", "metric": metric, "column": "weak", "n": 1, "failed": [], "mean": mean}
+        | {"deviation": None}
+        for metric, mean in (("all", 50.0), ("class average", 40.0))
+    ]
+    (home / "results" / "one.json").write_text(json.dumps({"cells": cells}))
+    page = "<!-- table one, {}: plain -->\n<!-- end of table -->\n"
+    found = table_pages.filled(page.format("class average"), home / "results")
+    assert f"| class average | plain | 40.0 (1) | {DASH} |\n" in found
+    assert "| all |" not in found
+    with pytest.raises(CrossbiasError, match="table one has no measure 'al': all, class average"):
+        table_pages.filled(page.format("al"), home / "results")
