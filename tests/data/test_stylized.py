@@ -128,6 +128,9 @@ def test_training_data_is_the_union_and_copies_share_labels(data, weights, pictu
     for column in (both.targets, *both.attributes.values()):
         assert torch.equal(column[:20], column[20:])
     assert torch.equal(both.alignment(), data.alignment())
+    write_stylized(data, tmp_path / "own", styles=pictures, strength=0.0, **weights)
+    others = load("glyphs", "train", stylized=tmp_path / "own", **OPTIONS)
+    assert len({data.hash, both.hash, others.hash}) == 3
     noisy = load("glyphs", "train", stylized=tmp_path, label_noise=0.2, **OPTIONS)
     assert torch.equal(noisy.targets[:20], noisy.targets[20:])
     assert int((noisy.targets != both.targets).sum()) == 8
@@ -142,7 +145,7 @@ def test_copies_of_other_images_are_refused(data, weights, pictures, tmp_path):
     (tmp_path / "000007.png").unlink()
     with pytest.raises(CrossbiasError, match=r"000007\.png is missing"):
         load("glyphs", "train", stylized=tmp_path, **OPTIONS)
-    with pytest.raises(CrossbiasError, match=r"stylized\.json does not exist"):
+    with pytest.raises(CrossbiasError, match="nowhere is no re-textured copy; make one with"):
         load("glyphs", "train", stylized=tmp_path / "nowhere", **OPTIONS)
 
 

@@ -76,6 +76,8 @@ def test_a_kind_of_bias_that_cannot_be_there_is_refused(data, network, tmp_path)
         crossbias.fit(LearnedMixin(), gray, **options)
     with pytest.raises(CrossbiasError, match="there is no network 'nowhere'"):
         crossbias.fit(LearnedMixin(biased="nowhere"), data, **options)
+    with pytest.raises(CrossbiasError, match="biased names no network"):
+        crossbias.fit(LearnedMixin(biased=""), data, **options)
 
 
 def symptoms(method: LearnedMixin, data, network, **changes) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import itertools
+import json
 import math
 
 import numpy as np
@@ -141,8 +142,11 @@ def test_features_that_do_not_fit_are_refused(data, network, tmp_path):
             r"must be an array of numbers of shape \(48, D\).*got \(47, 3\)",
         ),
         ("flat", np.zeros(48), r"got \(48,\)"),
-        ("text", np.full((48, 1), "red"), "an array of numbers"),
+        ("text", np.full((48, 1), "red"), r"an array of numbers.*got \(48, 1\) of <U3"),
+        ("complex", np.ones((48, 2), dtype=complex), r"got \(48, 2\) of complex128"),
+        ("none", np.zeros((48, 0)), r"got \(48, 0\)"),
         ("nan", np.full((48, 1), np.nan), "are not all finite"),
+        ("large", np.full((48, 1), 1e300), "are not all finite as float32.*too large"),
     ]:
         np.save(tmp_path / f"{name}.npy", array)
         method = REPAIR(features=str(tmp_path / f"{name}.npy"))
@@ -150,6 +154,24 @@ def test_features_that_do_not_fit_are_refused(data, network, tmp_path):
             crossbias.fit(method, data, network=network, config=CONFIG)
     with pytest.raises(CrossbiasError, match=r"'nowhere.npy' cannot be read .* numpy.save wrote"):
         crossbias.fit(REPAIR(features="nowhere.npy"), data, network=network, config=CONFIG)
+
+
+def test_a_probe_on_features_sees_no_augmentation(data, network, color_file):
+    """It would flip colors as if they were images."""
+    weights = []
+    for config in (CONFIG, dataclasses.replace(CONFIG, augment=("flip",))):
+        run = Run(data, network=network, config=config)
+        weights.append(REPAIR(features=color_file, probe_epochs=1)._weights(run))
+    assert torch.equal(*weights)
+
+
+def test_a_probe_on_features_is_not_validated(data, validation, network, color_file, tmp_path):
+    """The file has no features of validation images."""
+    options = {"network": network, "config": CONFIG, "folder": tmp_path / "run"}
+    crossbias.fit(REPAIR(features=color_file), data, validation, **options)
+    log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    validated = {line["stage"] for line in log if line["validation"]}
+    assert validated == {"final"}
 
 
 def test_features_are_knowledge_of_the_kind_of_bias():

@@ -70,6 +70,8 @@ def test_a_kind_of_bias_that_cannot_be_there_is_refused(data, network):
         crossbias.fit(RUBi(), gray, network=network, config=SGD)
     with pytest.raises(CrossbiasError, match="there is no network 'nowhere'"):
         crossbias.fit(RUBi(biased="nowhere"), data, network=network, config=SGD)
+    with pytest.raises(CrossbiasError, match="biased names no network"):
+        crossbias.fit(RUBi(biased=""), data, network=network, config=SGD)
 
 
 def test_a_biased_network_that_sees_nothing_is_named(data, network):

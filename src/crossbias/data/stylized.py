@@ -49,7 +49,13 @@ def with_stylized(
         folder: What ``crossbias data stylize`` made from the same images.
         progress: Receives reports while the copies are decoded.
     """
-    about, facts = read_json(folder / ABOUT), facts_of(data)
+    facts = facts_of(data)
+    if not (folder / ABOUT).exists():
+        raise CrossbiasError(
+            f"{folder} is no re-textured copy; make one with: crossbias data stylize {data.name} "
+            f"--out {folder}"
+        )
+    about = read_json(folder / ABOUT)
     if not isinstance(about, dict) or {name: about.get(name) for name in facts} != facts:
         raise CrossbiasError(
             f"the images in {folder} were made from others than the training images of "

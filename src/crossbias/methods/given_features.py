@@ -25,21 +25,30 @@ def given_features(path: str, data: BiasedDataset) -> Tensor:
         raise CrossbiasError(
             f"features {path!r} cannot be read ({error}); name a file that numpy.save wrote"
         ) from error
-    wanted = f"({data.full_size}, D)"
-    shape = getattr(found, "shape", None)
-    if (
-        shape is None
-        or len(shape) != 2
-        or shape[0] != data.full_size
-        or found.dtype.kind not in "fiu"
-    ):
-        raise CrossbiasError(
-            f"features {path!r} must be an array of numbers of shape {wanted}, one row for each "
-            f"training sample of {data.name}, got {'several arrays' if shape is None else shape}"
+    if not _fits(found, data):
+        got = (
+            f"{found.shape} of {found.dtype}" if isinstance(found, np.ndarray) else "several arrays"
         )
-    features = torch.from_numpy(found.astype(np.float32))
+        raise CrossbiasError(
+            f"features {path!r} must be an array of numbers of shape ({data.full_size}, D), one "
+            f"row for each training sample of {data.name}, got {got}"
+        )
+    with np.errstate(over="ignore"):  # what is too large becomes infinite
+        features = torch.from_numpy(found.astype(np.float32))
     if not features.isfinite().all():
         raise CrossbiasError(
-            f"features {path!r} are not all finite; replace what is NaN or infinite"
+            f"features {path!r} are not all finite as float32; replace what is NaN, infinite or "
+            f"too large"
         )
     return features
+
+
+def _fits(found: object, data: BiasedDataset) -> bool:
+    """Whether it is one row of numbers for each row of the training set."""
+    return (
+        isinstance(found, np.ndarray)
+        and found.ndim == 2
+        and len(found) == data.full_size
+        and found.shape[1] > 0
+        and found.dtype.kind in "fiu"
+    )

@@ -55,6 +55,18 @@ def biased_network_for(data: BiasedDataset) -> str:
     return KINDS["color"]
 
 
+def named_or_chosen(biased: str | None, data: BiasedDataset) -> str:
+    """The biased network that is named, or the one for the data if none is.
+
+    Args:
+        biased: Its name, if there is one.
+        data: The training data.
+    """
+    if biased == "":
+        raise CrossbiasError("biased names no network; name one, as 'convnet-1x1', or leave it out")
+    return biased_network_for(data) if biased is None else biased
+
+
 def check_takes_clips(name: str, network: nn.Module, data: BiasedDataset) -> None:
     """Refuse a network for images where the samples are clips.
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from crossbias.formatting import percent
 from crossbias.functional import learned_mixin_terms
 from crossbias.methods.erm import ERM
-from crossbias.methods.kinds_of_bias import biased_network_for, check_takes_clips, kind_symptoms
+from crossbias.methods.kinds_of_bias import check_takes_clips, kind_symptoms, named_or_chosen
 from crossbias.methods.symptoms import has_learned, training_accuracy
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import Recipe
@@ -61,7 +61,7 @@ class LearnedMixin(Method):
 
     def fit(self, run: "Run") -> Network:
         """Biased network, then the network beside it, and a look at both."""
-        name = self.biased or biased_network_for(run.data)
+        name = named_or_chosen(self.biased, run.data)
         training = BiasedKind(recipe=name)
         self.biased_network = run.train(training, name="biased", epochs=self.biased_epochs)
         accuracy = training_accuracy(run, self.biased_network)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crossbias.functional import at_least_float32, masked_cross_entropy
-from crossbias.methods.kinds_of_bias import biased_network_for, check_takes_clips, kind_symptoms
+from crossbias.methods.kinds_of_bias import check_takes_clips, kind_symptoms, named_or_chosen
 from crossbias.methods.symptoms import training_accuracy
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import Recipe
@@ -59,7 +59,7 @@ class RUBi(Method):
 
     def setup(self, run: "Run") -> None:
         """Build f, g for the same data, and c."""
-        self.chosen = self.biased or biased_network_for(run.data)
+        self.chosen = named_or_chosen(self.biased, run.data)
         super().setup(run)
         self.biased_network, self.biased_optimizer = run.build(Recipe(self.chosen))
         check_takes_clips(self.chosen, self.biased_network, run.data)
