@@ -1,5 +1,6 @@
 """Recipes: every file is right, and has the settings of the experiment that it names."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,20 @@ def test_recipes_of_biased_mnist_have_the_weight_decay_of_the_releases(method):
     assert (config.optimizer, config.lr, config.weight_decay) == ("adam", 1e-3, 1e-4)
     rates = [learning_rate(config, epoch, 80) for epoch in (0, 19, 20, 60)]
     assert rates == pytest.approx([1e-3, 1e-3, 1e-4, 1e-6])
+
+
+@pytest.mark.parametrize(
+    ("name", "like", "table", "differs"),
+    [
+        ("biased-mnist-biased", "biased-mnist-erm", "network", {"name": "convnet-1x1"}),
+        ("colored-mnist-lnl-gray", "colored-mnist-lnl-erm", "data", {"gray": True}),
+        *(
+            (f"colored-mnist-lnl-{method}", "colored-mnist-lnl-lnl", "method", {"name": method})
+            for method in ("blindeye", "grl", "blindeye+grl")
+        ),
+    ],
+)
+def test_a_row_to_compare_with_differs_in_one_setting(name, like, table, differs):
+    experiment, other = read(name)[0], read(like)[0]
+    assert experiment == dataclasses.replace(other, **{table: getattr(other, table) | differs})
+    assert experiment != other

@@ -12,6 +12,7 @@ import crossbias
 from crossbias import Network, TrainConfig, load
 from crossbias.methods import ERM, IE, LfF
 from crossbias.methods.bias_ensemble import Division
+from crossbias.methods.erm import BiasedERM
 from crossbias.methods.ie.guided_training import GuidedTraining
 from crossbias.methods.lff import FailureTraining
 from crossbias.testing import contract
@@ -104,6 +105,20 @@ class SlowTwin:
             biased_each = [each for each, row in chosen if self.aligned[row]]
         for network, terms in zip(self.networks, (debiased, biased_each), strict=True):
             network.load_state_dict(moved(network, torch.stack(terms).mean()))
+
+
+def test_members_of_the_ensemble_are_trained_with_generalized_cross_entropy(data, monkeypatch):
+    """With its whole gradient, also where f_b has that of the release."""
+    trained, original = [], Run.train
+
+    def train(self, method, **options):
+        trained.append(method)
+        return original(self, method, **options)
+
+    monkeypatch.setattr(Run, "train", train)
+    method = LfF(q=0.3, released_gce=True, ensemble=True, members=2, ensemble_length=2)
+    crossbias.fit(method, data, network=smooth_network(), config=SGD)
+    assert trained[:2] == [BiasedERM(q=0.3)] * 2
 
 
 @pytest.mark.parametrize("ensemble", [False, True])
