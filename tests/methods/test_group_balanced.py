@@ -11,6 +11,9 @@ from crossbias.errors import CrossbiasError
 from crossbias.methods import ERM, GroupBalanced
 from crossbias.testing import contract
 
+from .seeds import SEEDS
+from .shortcuts import shortcut_data
+
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
 
 
@@ -33,3 +36,16 @@ def test_another_sampling_in_the_configuration_is_refused(data, network):
     other = dataclasses.replace(CONFIG, sampling="class-balanced")
     with pytest.raises(CrossbiasError, match=r"group-balanced, but train\.sampling is 'class-b"):
         crossbias.fit(GroupBalanced(), data, network=network, config=other)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_conflicting_images_are_right_that_plain_training_gets_wrong(seed):
+    train, test = shortcut_data(900, seed=seed), shortcut_data(600, seed=seed, split="test")
+    config = TrainConfig(epochs=4, batch_size=32, device="cpu", lr=0.003, seed=seed)
+    plain, balanced = (
+        crossbias.fit(method, train, network="mlp", config=config).evaluate(test)["test"]
+        for method in (ERM(), GroupBalanced())
+    )
+    assert plain.aligned.value > 0.95
+    assert balanced.aligned.value > 0.95
+    assert balanced.conflicting.value > plain.conflicting.value + 0.3
