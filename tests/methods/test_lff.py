@@ -156,6 +156,16 @@ def test_the_biased_network_can_have_the_gradient_of_the_release(data):
         torch.testing.assert_close(found, value, rtol=1e-5, atol=1e-7, msg=key)
 
 
+def test_a_row_that_a_batch_has_twice_counts_once(data):
+    """As draws with replacement have; one of its two losses is taken, with its usual weight."""
+    table = prepared(LfF(alpha_loss=0.5), data).losses
+    table.update(torch.tensor([7, 8]), torch.tensor([2.0, 3.0]))
+    table.update(torch.tensor([7, 7]), torch.tensor([4.0, 8.0]))
+    assert float(table.values[7]) in (3.0, 5.0)
+    assert float(table.values[8]) == 3.0
+    assert int((table.values >= 0).sum()) == 2
+
+
 def test_no_gradient_flows_through_the_weight(data):
     training = prepared(LfF(), data)
     batch = batch_of(training, torch.arange(24))
