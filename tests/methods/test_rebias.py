@@ -18,7 +18,7 @@ from crossbias import Network, TrainConfig
 from crossbias.data.order import batches, epoch_order
 from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.functional import hsic
-from crossbias.methods import ERM, ReBias
+from crossbias.methods import ERM, LearnedMixin, ReBias, RUBi
 from crossbias.seeds import seed_for
 from crossbias.testing import contract
 from crossbias.train.run import Run
@@ -210,3 +210,18 @@ def test_several_networks_with_median_widths_resume_to_the_same_bits(
 def test_networks_and_widths_that_do_not_fit_are_refused(values, message, data, network):
     with pytest.raises(CrossbiasError, match=message):
         crossbias.fit(ReBias(**values), data, network=network, config=ADAM)
+
+
+def four_classes() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(108, 4))
+
+
+@pytest.mark.parametrize("kind", [ReBias, RUBi, LearnedMixin])
+def test_a_biased_network_with_other_classes_is_refused(kind, data, network):
+    """By all methods that have one; networks with more logits would be trained."""
+    name = f"{__name__}:four_classes"
+    method = kind(biased=(name,) if kind is ReBias else name)
+    with pytest.raises(
+        CrossbiasError, match=r":four_classes' has 4 logits, but tiny has 3 classes"
+    ):
+        crossbias.fit(method, data, network=network, config=ADAM)

@@ -67,8 +67,8 @@ def named_or_chosen(biased: str | None, data: BiasedDataset) -> str:
     return biased_network_for(data) if biased is None else biased
 
 
-def check_takes_clips(name: str, network: nn.Module, data: BiasedDataset) -> None:
-    """Refuse a network for images where the samples are clips.
+def check_biased_network(name: str, network: nn.Module, data: BiasedDataset) -> None:
+    """Refuse a network with other classes, or one for images where the samples are clips.
 
     Args:
         name: Name of the network.
@@ -79,6 +79,11 @@ def check_takes_clips(name: str, network: nn.Module, data: BiasedDataset) -> Non
         raise CrossbiasError(
             f"the biased network {name!r} takes images, but the samples of {data.name} are clips; "
             f"leave biased out for {KINDS[_SCENE]!r}, which sees single frames"
+        )
+    if network.num_classes != data.num_classes:
+        raise CrossbiasError(
+            f"the biased network {name!r} has {network.num_classes} logits, but {data.name} has "
+            f"{data.num_classes} classes; build it with num_classes={data.num_classes}"
         )
 
 

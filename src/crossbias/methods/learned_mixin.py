@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from crossbias.formatting import percent
 from crossbias.functional import learned_mixin_terms
 from crossbias.methods.erm import ERM
-from crossbias.methods.kinds_of_bias import check_takes_clips, kind_symptoms, named_or_chosen
+from crossbias.methods.kinds_of_bias import check_biased_network, kind_symptoms, named_or_chosen
 from crossbias.methods.symptoms import has_learned, training_accuracy
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import Recipe
@@ -131,4 +131,4 @@ class BiasedKind(ERM):
         """Build that network."""
         self.run = run
         self.network, self.optimizer = run.build(Recipe(self.recipe))
-        check_takes_clips(self.recipe, self.network, run.data)
+        check_biased_network(self.recipe, self.network, run.data)

@@ -15,7 +15,7 @@ from crossbias.functional import hsic, median_bandwidth
 from crossbias.methods.followed_bias import followed_bias_symptoms
 from crossbias.methods.kinds_of_bias import (
     biased_network_for,
-    check_takes_clips,
+    check_biased_network,
     kind_symptoms,
 )
 from crossbias.methods.symptoms import training_accuracy
@@ -115,7 +115,7 @@ class ReBias(Method):
         built = [run.build(Recipe(name)) for name in self.names]
         self.biased_networks = [network for network, _ in built]
         for name, network in zip(self.names, self.biased_networks, strict=True):
-            check_takes_clips(name, network, run.data)
+            check_biased_network(name, network, run.data)
         self.biased_optimizers = [optimizer for _, optimizer in built]
         start = 1.0 if isinstance(self.sigma, str) else self.sigma
         widths = start if isinstance(start, tuple) else (start,) * networks

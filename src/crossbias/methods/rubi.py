@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crossbias.functional import at_least_float32, masked_cross_entropy
-from crossbias.methods.kinds_of_bias import check_takes_clips, kind_symptoms, named_or_chosen
+from crossbias.methods.kinds_of_bias import check_biased_network, kind_symptoms, named_or_chosen
 from crossbias.methods.symptoms import training_accuracy
 from crossbias.networks.network import Network
 from crossbias.networks.recipe import Recipe
@@ -62,7 +62,7 @@ class RUBi(Method):
         self.chosen = named_or_chosen(self.biased, run.data)
         super().setup(run)
         self.biased_network, self.biased_optimizer = run.build(Recipe(self.chosen))
-        check_takes_clips(self.chosen, self.biased_network, run.data)
+        check_biased_network(self.chosen, self.biased_network, run.data)
         features, classes = self.biased_network.num_features, run.data.num_classes
         self.head, self.head_optimizer = run.build(lambda: nn.Linear(features, classes))
 
