@@ -49,7 +49,8 @@ FROM_SCRATCH, PRETRAINED = "shortcuts", "shortcuts-pretrained"
             *(FROM_SCRATCH, ("group-balanced", "group-dro"), PLANTED),
         ),
         ("`end` and `lnl` at their defaults {} to {} |", FROM_SCRATCH, ("end", "lnl"), PLANTED),
-        ("`dfr` gains {} to {} points |", FROM_SCRATCH, ("dfr",), PLANTED),
+        ("`dfr` gains {} to {} points, ", FROM_SCRATCH, ("dfr",), PLANTED),
+        ("`jtt` at its defaults {} to {} |", FROM_SCRATCH, ("jtt",), PLANTED),
         (
             "{} to {} points more than plain training on real images with a planted cue",
             *(FROM_SCRATCH, ("pgd",), PLANTED),
