@@ -18,8 +18,8 @@ Tensors = tuple[Tensor, ...]
 
 SIGNATURES = {
     "hsic": "(u, v, *, sigma_u=1.0, sigma_v=1.0, unbiased=True)",
-    "clean_samples": "(cross_entropy, entropy)",
-    "noise_threshold": "(cross_entropy, entropy)",
+    "clean_samples": "(cross_entropy, entropy, *, threshold='losses')",
+    "noise_threshold": "(cross_entropy, entropy, *, threshold='losses')",
     "end_terms": "(features, target, bias, *, variant)",
     "generalized_cross_entropy": "(logits, target, *, q)",
     "gradient_reversal": "(x, *, scale)",

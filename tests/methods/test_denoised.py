@@ -21,7 +21,7 @@ from crossbias.testing import contract, tiny_data
 from crossbias.train.method import described
 from crossbias.train.run import Run
 
-OTHER_VALUES = {"inner": "erm", "noise_epochs": 1}
+OTHER_VALUES = {"inner": "erm", "noise_epochs": 1, "threshold": "ratios"}
 
 
 @pytest.mark.parametrize("rule", contract(Denoised, other_values=OTHER_VALUES), ids=str)

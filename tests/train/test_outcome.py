@@ -44,7 +44,7 @@ def answers_of(counts: list[tuple[int, int, int, int]], cluster: Tensor | None =
 
 
 def followed(*arguments) -> bool:
-    return bool(list(following_symptoms(answers_of(*arguments), "color", DIAGONAL)))
+    return bool(list(following_symptoms(answers_of(*arguments), "color", DIAGONAL, method="end")))
 
 
 def trained(
@@ -67,10 +67,14 @@ def noisy_classes(data: BiasedDataset) -> BiasedDataset:
 
 
 def test_a_network_that_follows_the_bias_is_named_with_its_numbers():
-    (found,) = following_symptoms(answers_of([(50, 49, 5, 1), (50, 50, 5, 2)]), "color", DIAGONAL)
+    answers = answers_of([(50, 49, 5, 1), (50, 50, 5, 2)])
+    (found,) = following_symptoms(answers, "color", DIAGONAL, method="end")
     assert found.name == "final network follows the bias"
     assert "right on 30.0% of the 10 validation samples that conflict with color" in found.sentence
     assert "99.0% of the others of their classes" in found.sentence
+    assert "take group-balanced" in found.remedy
+    (balanced,) = following_symptoms(answers, "color", DIAGONAL, method="group-balanced")
+    assert "group-balanced" not in balanced.remedy
 
 
 def test_a_small_difference_or_one_by_chance_is_not_named():
@@ -120,9 +124,9 @@ def test_images_of_a_patient_count_once():
 def test_unknown_values_and_data_without_association_say_nothing():
     answers = answers_of([(50, 50, 5, 0), (50, 50, 5, 0)])
     unassociated = Alignment(("red", "green"), torch.zeros(2, 2) > 0)
-    assert not list(following_symptoms(answers, "color", unassociated))
+    assert not list(following_symptoms(answers, "color", unassociated, method="end"))
     unknown = dataclasses.replace(answers, attributes={"color": torch.full((110,), -1)})
-    assert not list(following_symptoms(unknown, "color", DIAGONAL))
+    assert not list(following_symptoms(unknown, "color", DIAGONAL, method="end"))
 
 
 @pytest.mark.parametrize(("right", "named"), [(0.41, False), (0.39, True)])

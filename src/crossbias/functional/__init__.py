@@ -31,6 +31,7 @@ from crossbias.functional.partners import draw_partners, refilled
 from crossbias.functional.precision import at_least_float32, no_autocast, unit_rows
 from crossbias.functional.regularizers import EnDVariant, end_terms, has_entangling_pairs
 from crossbias.functional.resampling import (
+    NoiseThreshold,
     acceptance,
     clean_samples,
     direction_score,
@@ -54,6 +55,7 @@ __all__ = [
     "NOT_SEEN",
     "EnDVariant",
     "Keep",
+    "NoiseThreshold",
     "acceptance",
     "adaptive_instance_normalization",
     "at_least_float32",

@@ -1,6 +1,7 @@
 """PGD: which labels to trust, how much a sample adds to the prejudice, how often to draw it."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -8,6 +9,9 @@ from torch import Tensor
 from crossbias.functional.precision import at_least_float32
 
 _SMALLEST_NORM = 1e-12
+
+NoiseThreshold = Literal["losses", "ratios"]
+"""Whether losses, or losses over entropies, are summed for delta of PGD's eq. 2."""
 
 
 def magnitude_score(norms: Tensor, target: Tensor) -> Tensor:
@@ -107,15 +111,16 @@ def _by_class(values: Tensor, target: Tensor, function: Callable[[Tensor], Tenso
     return result
 
 
-def clean_samples(cross_entropy: Tensor, entropy: Tensor) -> Tensor:
+def clean_samples(
+    cross_entropy: Tensor, entropy: Tensor, *, threshold: NoiseThreshold = "losses"
+) -> Tensor:
     r"""Which labels look right, as in PGD (ICLR 2022 submission), eq. 2.
 
     A rare sample has a high loss, but the network is also unsure of it; a sample with a wrong
     label has a high loss although the network is sure. So the loss is compared with the entropy
     of the prediction:
 
-    .. math:: \frac{\mathrm{CE}_i}{H_i} < \delta, \qquad
-        \delta = \frac{\sum_i \mathrm{CE}_i}{\sum_i H_i}
+    .. math:: \frac{\mathrm{CE}_i}{H_i} < \delta
 
     which is computed as :math:`\mathrm{CE}_i < \delta H_i`: the entropy of a network that is sure
     is 0. A loss of 0 is that of a sample fitted exactly, whose ratio tends to 0: it is clean.
@@ -123,33 +128,49 @@ def clean_samples(cross_entropy: Tensor, entropy: Tensor) -> Tensor:
     Args:
         cross_entropy: ``(n,)`` losses, not negative.
         entropy: ``(n,)`` entropies of the predictions, not negative.
+        threshold: How delta is computed (see ``noise_threshold``).
 
     Returns:
-        ``(n,)`` bool. Some sample is always left out, up to rounding and unless all losses are 0:
-        delta is a mean.
+        ``(n,)`` bool. With delta of the losses some sample is always left out, up to rounding and
+        unless all losses are 0: delta is a mean of the ratios.
 
     >>> clean_samples(torch.tensor([0.1, 1.5, 1.5]), torch.tensor([0.2, 1.6, 0.1]))
     tensor([ True,  True, False])
     """
     loss = at_least_float32(cross_entropy)
-    threshold = noise_threshold(cross_entropy, entropy)
-    return (loss < threshold * at_least_float32(entropy)) | (loss == 0)
+    delta = noise_threshold(cross_entropy, entropy, threshold=threshold)
+    return (loss < delta * at_least_float32(entropy)) | (loss == 0)
 
 
-def noise_threshold(cross_entropy: Tensor, entropy: Tensor) -> Tensor:
+def noise_threshold(
+    cross_entropy: Tensor, entropy: Tensor, *, threshold: NoiseThreshold = "losses"
+) -> Tensor:
     r"""The slope :math:`\delta` of the line that parts clean from noisy (PGD, eq. 2, Figure 6).
+
+    .. math:: \delta = \frac{\sum_i \mathrm{CE}_i}{\sum_i H_i} \quad\text{or}\quad
+        \delta = \frac{\sum_i L_i}{\sum_i H_i}, \qquad L_i = \frac{\mathrm{CE}_i}{H_i}
+
+    The equation has the second, read literally. The paper keeps 5 of 2,846 wrong labels (Table 16),
+    which only the first does.
 
     Args:
         cross_entropy: ``(n,)`` losses.
         entropy: ``(n,)`` entropies of the predictions.
+        threshold: ``losses`` for the first, ``ratios`` for the second. One sample of which the
+            network is wrongly sure can make the second as large as one likes.
 
     Returns:
         A scalar, in float32 or better; finite where all entropies are 0.
 
     >>> noise_threshold(torch.tensor([1.0, 3.0]), torch.tensor([0.5, 1.5]))
     tensor(2.)
+    >>> noise_threshold(torch.tensor([1.0, 3.0]), torch.tensor([0.5, 1.5]), threshold="ratios")
+    tensor(2.)
+    >>> noise_threshold(torch.tensor([1.0, 3.0]), torch.tensor([0.5, 0.5]), threshold="ratios")
+    tensor(8.)
     """
-    total = at_least_float32(entropy).sum()
-    smallest = torch.finfo(total.dtype).tiny
-    largest = torch.finfo(total.dtype).max
-    return (at_least_float32(cross_entropy).sum() / total.clamp(min=smallest)).clamp(max=largest)
+    loss, uncertainty = at_least_float32(cross_entropy), at_least_float32(entropy)
+    smallest, largest = torch.finfo(loss.dtype).tiny, torch.finfo(loss.dtype).max
+    if threshold == "ratios":
+        loss = (loss / uncertainty.clamp(min=smallest)).clamp(max=largest / len(loss))
+    return (loss.sum() / uncertainty.sum().clamp(min=smallest)).clamp(max=largest)

@@ -10,7 +10,7 @@ from torch import Tensor
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.noise import CLEAN
 from crossbias.errors import CrossbiasError
-from crossbias.functional import clean_samples, noise_threshold
+from crossbias.functional import NoiseThreshold, clean_samples, noise_threshold
 from crossbias.methods.erm import ERM
 from crossbias.methods.pgd import PGD
 from crossbias.methods.scores import entropy, loss
@@ -45,6 +45,10 @@ class Denoised(Method):
             ``Denoised(inner=PGD(q=0.5))``. In a file it is the table ``[method.inner]``, on the
             command line ``--set inner=pgd --set inner.q=0.5``.
         noise_epochs: Length of the plain training; the configured number of epochs if not given.
+        threshold: How delta of eq. 2 is computed. ``losses`` divides the sum of all losses by that
+            of all entropies; ``ratios`` has the sum of losses over entropies in the place of the
+            first, as the equation does, read literally. It keeps more samples: more rare ones, and
+            more wrong labels.
     """
 
     name: ClassVar[str] = "denoised"
@@ -54,6 +58,7 @@ class Denoised(Method):
 
     inner: Method = field(default_factory=PGD)
     noise_epochs: Count | None = None
+    threshold: NoiseThreshold = "losses"
 
     @property
     def supervision(self) -> Supervision:  # type: ignore[override]  # depends on a keyword here
@@ -90,8 +95,9 @@ class Denoised(Method):
         shape = (run.data.full_size,)
         losses = run.stage(loss_stage, lambda: loss(run, plain), shape=shape)
         entropies = run.stage(entropy_stage, lambda: entropy(run, plain), shape=shape)
-        run.stage(threshold_stage, lambda: noise_threshold(losses[rows], entropies[rows]))
-        return clean_samples(losses[rows], entropies[rows])
+        own = losses[rows], entropies[rows]
+        run.stage(threshold_stage, lambda: noise_threshold(*own, threshold=self.threshold))
+        return clean_samples(*own, threshold=self.threshold)
 
 
 def kept_counts(data: BiasedDataset, keep: Tensor) -> Counts:

@@ -43,7 +43,9 @@ def learning_symptoms(metrics: Metrics) -> Iterator[Symptom]:
     )
 
 
-def following_symptoms(answers: Predictions, bias: str, alignment: Alignment) -> Iterator[Symptom]:
+def following_symptoms(
+    answers: Predictions, bias: str, alignment: Alignment, *, method: str
+) -> Iterator[Symptom]:
     """Whether a network that should have been rid of the bias answers by it.
 
     It does if it is right on far fewer conflicting than aligned samples of the same classes, and if
@@ -54,6 +56,7 @@ def following_symptoms(answers: Predictions, bias: str, alignment: Alignment) ->
         bias: The attribute.
         alignment: Which of its values go along with which class in the training data, for the
             values of the validation data.
+        method: The name of the method, for what to try next.
     """
     value, right = answers.attribute(bias), answers.answers == answers.target
     known = value != UNKNOWN
@@ -71,8 +74,19 @@ def following_symptoms(answers: Predictions, bias: str, alignment: Alignment) ->
         f"The final network is right on {percent(counts.rate_against)} of the {number:,} "
         f"validation {units} that conflict with {bias}, and on {percent(counts.rate_with)} of the "
         f"others of their classes: it still follows {bias}.",
-        "Compare it with plain training. If it gains too little, take group-balanced where bias "
-        "labels are known, or a method that knows something else: crossbias list methods.",
+        f"Compare it with plain training. If it gains too little, {_next_after(method)}.",
+    )
+
+
+def _next_after(method: str) -> str:
+    if method == "group-balanced":
+        return (
+            "more conflicting samples, larger images or a pretrained network are worth more than "
+            "another method"
+        )
+    return (
+        "take group-balanced where bias labels are known, or a method that knows something else: "
+        "crossbias list methods"
     )
 
 

@@ -100,11 +100,11 @@ class Result:
         """
         metrics, answers = self.metrics[split], self._predictions[split]
         found = list(learning_symptoms(metrics))
-        bias = self.config["data"]["bias"]
-        if bias in answers.attributes and self.config["method"]["name"] != "erm":
+        bias, method = self.config["data"]["bias"], self.config["method"]["name"]
+        if bias in answers.attributes and method != "erm":
             table = self.alignments[bias]
             values = Alignment(metrics.biases, table.of(metrics.biases))
-            found += following_symptoms(answers, bias, values)
+            found += following_symptoms(answers, bias, values, method=method)
         return found
 
     def _keep(self, folder: RunFolder, splits: Sequence[BiasedDataset]) -> None:
