@@ -36,6 +36,8 @@ def test_a_method_without_a_paper_goes_by_its_name_and_erm_by_what_it_is(
 ) -> None:
     assert read_run(write_run("a", method="mine")).title == "mine"
     assert read_run(write_run("b", method="erm", paper="x")).title == "Plain training (ERM)"
+    reversal = read_run(write_run("c", method="grl", paper="gradient reversal (JMLR 2016)"))
+    assert reversal.title == "Gradient reversal (JMLR 2016)"  # it may begin a sentence
 
 
 def test_a_method_around_another_names_both(write_run: WriteRun) -> None:

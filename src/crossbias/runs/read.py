@@ -69,7 +69,8 @@ class FinishedRun:
         """The method as a reader knows it: by its paper, or by its name where none is given."""
         if self.method == "erm":
             return "Plain training (ERM)"
-        title = str(self.config.get("paper") or self.method)
+        paper = str(self.config.get("paper") or "")
+        title = f"{paper[0].upper()}{paper[1:]}" if paper else self.method
         inner = self.config["method"].get("inner")
         return f"{title}, then {inner.get('name')}" if isinstance(inner, dict) else title
 
