@@ -2,7 +2,8 @@
 
 A page has ``<!-- table NAME -->`` where a table belongs, ``<!-- table NAME: ROW; ROW -->`` for some
 rows of it, or ``<!-- table NAME, MEASURE: ROW; ROW -->`` for one measure of them, and
-``<!-- end of table -->`` after it. What stands between them is replaced.
+``<!-- end of table -->`` after it. What stands between them is replaced. Between
+``<!-- failures NAME -->`` and ``<!-- end of failures -->`` stands which runs did not help.
 
 python -m benchmarks.table_pages
 """
@@ -12,6 +13,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks import failures
 from benchmarks.measure import RESULTS
 from benchmarks.table import ROOT, Table, overview
 from crossbias.errors import CrossbiasError
@@ -20,6 +22,7 @@ _BLOCK = re.compile(
     r"(<!-- table ([\w-]+)(?:, ([\w -]+))?(?:: (.*?))? -->\n).*?(<!-- end of table -->\n)",
     re.DOTALL,
 )
+_FAILURES = re.compile(r"(<!-- failures ([\w-]+) -->\n).*?(<!-- end of failures -->\n)", re.DOTALL)
 
 
 def pages() -> list[Path]:
@@ -34,9 +37,15 @@ def filled(text: str, results: Path) -> str:
         text: The page.
         results: The folder of the results.
     """
-    return _BLOCK.sub(
+    text = _BLOCK.sub(
         lambda found: found[1] + _shown(found[2], found[3], found[4], results) + found[5], text
     )
+    return _FAILURES.sub(lambda found: found[1] + _failed(found[2], results) + found[3], text)
+
+
+def _failed(name: str, results: Path) -> str:
+    table = Table.read(ROOT / "tables" / f"{name}.toml", ROOT / "recipes")
+    return failures.overview(table, json.loads((results / f"{name}.json").read_text())["runs"])
 
 
 def _shown(name: str, measure: str | None, rows: str | None, results: Path) -> str:

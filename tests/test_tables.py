@@ -567,6 +567,7 @@ def test_tables_in_the_documentation_are_those_of_the_results(page):
     text = page.read_text(encoding="utf-8")
     assert table_pages.filled(text, ROOT / "benchmarks" / "results" / "tables") == text
     assert text.count("<!-- table ") == text.count("<!-- end of table -->")
+    assert text.count("<!-- failures ") == text.count("<!-- end of failures -->")
 
 
 def test_a_page_gets_the_rows_that_it_names(home, monkeypatch):
