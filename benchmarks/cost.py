@@ -4,7 +4,8 @@ Glyphs in 10 classes and the kernel-7 ConvNet. On CUDA: 60,000 of 28 pixels, bat
 time. On the CPU: 96 of 16 pixels, batch 32, and processor time, which other programs on the
 machine do not change. Methods with one training are compared by the median time of a steady epoch
 of it, which for ie is guided from its first step on. Of the others the whole is measured, with the
-same number of epochs for each of their trainings. The limits are for CUDA.
+same number of epochs for each of their trainings. Plain training is measured before and after each
+method. The limits are for CUDA.
 
     python -m benchmarks.cost [cpu | cuda] [METHOD ...]
 """
@@ -12,6 +13,7 @@ same number of epochs for each of their trainings. The limits are for CUDA.
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import crossbias
@@ -103,20 +105,20 @@ class Costs:
             batch_size=batch_size, device=device, weight_decay=1e-4,
             precision="bf16" if device == "cuda" else "float32",
         )  # fmt: skip
+        self._plain: dict[Callable[[Method, int], float], float] = {}  # what was measured last
 
     def epoch(self, method: Method, epochs: int) -> float:
         """Seconds of a steady epoch; in the first two kernels are chosen and graphs recorded."""
         return statistics.median(self.fit(method, epochs).seconds["final"][2:])
 
-    def ratio(self, method: Method, epochs: int) -> float:
-        """A method's epoch over plain training's, measured before and after it."""
-        before, own, after = (self.epoch(each, epochs) for each in (ERM(), method, ERM()))
-        return 2 * own / (before + after)
-
-    def pipeline(self, method: Method, epochs: int) -> float:
-        """A method of several stages as a whole over one plain training."""
-        before, own, after = (self.whole(each, epochs) for each in (ERM(), method, ERM()))
-        return 2 * own / (before + after)
+    def compared(
+        self, measure: Callable[[Method, int], float], method: Method, epochs: int
+    ) -> dict[str, float]:
+        """Seconds of a method, and their ratio to plain training's before and after it."""
+        before = self._plain.get(measure) or measure(ERM(), epochs)
+        own, after = measure(method, epochs), measure(ERM(), epochs)
+        self._plain[measure] = after
+        return {"seconds": round(own, 3), "ratio": round(2 * own / (before + after), 3)}
 
     def whole(self, method: Method, epochs: int) -> float:
         """Seconds of everything that a method does."""
@@ -130,11 +132,6 @@ class Costs:
         return times
 
 
-def judged(ratio: float, limit: float | None) -> dict[str, float | bool]:
-    found: dict[str, float | bool] = {"ratio": round(ratio, 3)}
-    return found if limit is None else found | {"limit": limit, "within": ratio <= limit}
-
-
 def main() -> None:
     device, chosen = device_named(), sys.argv[2:]
     settings = dict(SETTINGS[device])
@@ -142,14 +139,15 @@ def main() -> None:
     options = {name: settings.pop(name) for name in ("size", "image_size")}
     costs = Costs(device, load("glyphs", "train", **options), **settings)
     costs.fit(ERM(), 1)  # imports and kernels
-    found = {}
-    for measure, methods in ((costs.ratio, STEPS), (costs.pipeline, pipelines(epochs))):
+    found: dict[str, dict[str, float | bool]] = {}
+    for measure, methods in ((costs.epoch, STEPS), (costs.whole, pipelines(epochs))):
         for name, (method, limit) in methods.items():
             if not chosen or name in chosen:
-                found[name] = judged(measure(method, epochs), limit)
+                found[name] = dict(costs.compared(measure, method, epochs))
+                if limit is not None:
+                    found[name] |= {"limit": limit, "within": found[name]["ratio"] <= limit}
                 print(name, found[name], flush=True)
-    if not chosen:
-        keep("cost", found, device)
+    keep("cost", found, device)
 
 
 if __name__ == "__main__":

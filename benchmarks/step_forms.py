@@ -8,11 +8,12 @@ crossbias has one kernel, and as one kernel of torch.compile; images of 3 channe
 zeros. The start is the time of the
 first steps, in which kernels are searched or compiled.
 
-    python -m benchmarks.step_forms [cpu | cuda]
+    python -m benchmarks.step_forms [cpu | cuda] [NETWORK ...]
 """
 
 import copy
 import itertools
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -169,9 +170,13 @@ def _replayed(step: Callable[[], None]) -> Callable[[], None]:
 
 
 def main() -> None:
-    device = device_named()
+    device, chosen = device_named(), sys.argv[2:]
     found: dict[str, dict[str, Any]] = {}
-    for name, subject in SUBJECTS.items():
+    subjects = {
+        name: subject for name, subject in SUBJECTS.items()
+        if not chosen or subject.network in chosen
+    }  # fmt: skip
+    for name, subject in subjects.items():
         for form, options in FORMS.items():
             began = time.perf_counter()
             try:
