@@ -3,6 +3,7 @@
 Trains what is missing, each run in a process and a folder of its own, several at a time on one
 device. A run that is in the results is not repeated; an interrupted one is continued. Results that
 were made with other settings, another recipe or other data than the table asks for are refused.
+The folder of a run that is in the results keeps everything but its weights.
 
 Runs start in the order in which they are named: all of a table, or those of a row, of a column
 and of a seed of it. A part that is left empty names all, as in ``pgd-table-1:lff::0``.
@@ -11,6 +12,7 @@ python -m benchmarks.table NAME[:ROW[:COLUMN[:SEED]]] ... [--jobs 8] [--stop-aft
 """
 
 import argparse
+import errno
 import hashlib
 import json
 import math
@@ -33,12 +35,15 @@ from crossbias.formatting import DASH
 from crossbias.parameters import closest, unknown
 from crossbias.registry import METHODS
 from crossbias.runs.files import write_atomically
+from crossbias.runs.folder import RunFolder
 from crossbias.runs.health import load_health
 from crossbias.verify import over_seeds
 
 ROOT = Path(__file__).parents[1]
 _KEYS = {"title", "paper", "seeds", "metrics", "columns", "rows"}
 _ROW_KEYS = {"recipe", "method", "set", "at", "paper"}
+_OF_THE_MACHINE = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), "out of memory")
+"""In the error of a run that the machine ended: another time, it may go well."""
 
 
 @dataclass(frozen=True)
@@ -282,6 +287,7 @@ def _fill(queue: Sequence[tuple[Results, Job]], options: argparse.Namespace) -> 
             try:
                 if (record := future.result()) is not None:
                     results.take(job, record)
+                    remove_weights(folder_of(job, options.runs / results.name))
             except CrossbiasError as error:
                 refused.append(str(error))
     finally:
@@ -296,7 +302,7 @@ def _fill(queue: Sequence[tuple[Results, Job]], options: argparse.Namespace) -> 
 
 def train(job: Job, runs: Path, jobs: int) -> dict[str, Any] | None:
     """Train in a process of its own; what came out, or how it failed; None if interrupted."""
-    folder = runs / job.key.replace(" | ", "/").replace(" ", "-")
+    folder = folder_of(job, runs)
     begun = ["--resume"] if (folder / "config.json").exists() else []
     if begun:
         _check_folder(folder, job)
@@ -309,11 +315,28 @@ def train(job: Job, runs: Path, jobs: int) -> dict[str, Any] | None:
         if done.returncode < 0 or done.returncode in (Interrupted.exit_code, LOST):
             print(f"{job.key} was interrupted; the next call continues it", flush=True)
             return None
+        if any(reason in lines[-1] for reason in _OF_THE_MACHINE):
+            raise CrossbiasError(
+                f"{job.key!r} was ended by the machine: {lines[-1]}; make room, or take "
+                f"fewer --jobs, and give the same command again"
+            )
         if begun and done.returncode == CrossbiasError.exit_code:  # other settings or other data
             raise CrossbiasError(f"{job.key!r} cannot be continued: {lines[-1]}; remove {folder}")
         if done.returncode:
             return {"failed": lines[-1], "command": job.written(), "recipe": job.recipe_hash()}
     return _record(folder, job, jobs)
+
+
+def folder_of(job: Job, runs: Path) -> Path:
+    """Where a run is trained."""
+    return runs / job.key.replace(" | ", "/").replace(" ", "-")
+
+
+def remove_weights(folder: Path) -> None:
+    """Hundreds of runs would fill a disk with weights that no table reads."""
+    run = RunFolder(folder)
+    for file in (run.checkpoint, run.model, *run.stages.rglob("*.state.pt")):
+        file.unlink(missing_ok=True)
 
 
 def _check_folder(folder: Path, job: Job) -> None:

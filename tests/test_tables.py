@@ -321,6 +321,27 @@ def test_an_interrupted_run_is_no_result(home, monkeypatch, capsys):
         assert "plain | weak | 0 was interrupted" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("reason", ["No space left on device", "CUDA out of memory. Tried 2 GiB"])
+def test_a_run_that_the_machine_ended_is_no_result(home, monkeypatch, reason):
+    answer = SimpleNamespace(returncode=2, stderr=f"crossbias: cannot write x: {reason}; no")
+    monkeypatch.setattr(tables.Program, "run", lambda *_, **__: answer)
+    with pytest.raises(SystemExit, match=rf"'plain \| weak \| 0' was ended .* {reason}.*make room"):
+        made(home, monkeypatch, queue=("one:::0",))
+    assert json.loads((home / "results" / "one.json").read_text())["runs"] == {}
+
+
+@pytest.mark.usefixtures("program")
+def test_a_run_in_the_results_keeps_all_but_its_weights(home, monkeypatch):
+    (home / "recipes" / "tiny.toml").write_text(RECIPE.format(method="pgd"))
+    found = made(home, monkeypatch, queue=("one:plain:weak:0",))
+    folder = home / "runs" / "one" / "plain" / "weak" / "0"
+    left = {file.name for file in folder.rglob("*") if file.is_file()}
+    assert left >= {"done", "metrics.json", "predictions.npz", "scores.pt"}
+    assert not left & {"checkpoint.pt", "model.safetensors", "biased.state.pt"}
+    (home / "results" / "one.json").unlink()  # the folder still tells what came out
+    assert made(home, monkeypatch, queue=("one:plain:weak:0",)) == found
+
+
 def test_a_run_that_fails_is_named_and_never_averaged(home, monkeypatch):
     table = home / "tables" / "one.toml"
     text = table.read_text().replace("[0, 1]", "[0]").replace("[[50.0, 60.0], 10.0]", "[10.0]")
