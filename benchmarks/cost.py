@@ -113,12 +113,12 @@ class Costs:
 
     def compared(
         self, measure: Callable[[Method, int], float], method: Method, epochs: int
-    ) -> dict[str, float]:
+    ) -> tuple[float, float]:
         """Seconds of a method, and their ratio to plain training's before and after it."""
         before = self._plain.get(measure) or measure(ERM(), epochs)
         own, after = measure(method, epochs), measure(ERM(), epochs)
         self._plain[measure] = after
-        return {"seconds": round(own, 3), "ratio": round(2 * own / (before + after), 3)}
+        return own, 2 * own / (before + after)
 
     def whole(self, method: Method, epochs: int) -> float:
         """Seconds of everything that a method does."""
@@ -132,6 +132,12 @@ class Costs:
         return times
 
 
+def judged(ratio: float, limit: float | None) -> dict[str, float | bool]:
+    """A ratio, and whether it is within its limit."""
+    found: dict[str, float | bool] = {"ratio": round(ratio, 3)}
+    return found if limit is None else found | {"limit": limit, "within": ratio <= limit}
+
+
 def main() -> None:
     device, chosen = device_named(), sys.argv[2:]
     settings = dict(SETTINGS[device])
@@ -143,9 +149,8 @@ def main() -> None:
     for measure, methods in ((costs.epoch, STEPS), (costs.whole, pipelines(epochs))):
         for name, (method, limit) in methods.items():
             if not chosen or name in chosen:
-                found[name] = dict(costs.compared(measure, method, epochs))
-                if limit is not None:
-                    found[name] |= {"limit": limit, "within": found[name]["ratio"] <= limit}
+                time_taken, ratio = costs.compared(measure, method, epochs)
+                found[name] = {"seconds": round(time_taken, 3), **judged(ratio, limit)}
                 print(name, found[name], flush=True)
     keep("cost", found, device)
 
