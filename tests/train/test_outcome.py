@@ -4,15 +4,21 @@ import dataclasses
 
 import pytest
 import torch
-from scipy.stats import fisher_exact
+from scipy.stats import binomtest, fisher_exact
 from torch import Tensor, nn
 
 import crossbias
 from crossbias import BiasedDataset, Method, TrainConfig
-from crossbias.methods import DFR, ERM, ClassBalanced, GroupBalanced
+from crossbias.methods import DFR, ERM, LNL, AFLite, ClassBalanced, Denoised, GroupBalanced
 from crossbias.networks import Network
 from crossbias.testing import tiny_data, tiny_network
-from crossbias.train.outcome import following_symptoms, learning_symptoms
+from crossbias.train.outcome import (
+    _chance_of,
+    _Changes,
+    following_symptoms,
+    learning_symptoms,
+    unlearning_symptoms,
+)
 from crossbias.verify import Metrics, Predictions
 from crossbias.verify.cells import Alignment
 
@@ -166,3 +172,85 @@ def test_a_method_that_ends_without_a_training_is_judged_too():
     """DFR's last step is a regression."""
     blind = Network(Blind(), nn.Linear(4, 3))
     assert "final network learned nothing" in trained(DFR(), network=blind)
+
+
+def unlearned(now, before, cluster: Tensor | None = None, bias: Tensor | None = None):
+    """The warning about the first network of two; each has (right aligned, right conflicting).
+
+    There are 100 aligned and 20 conflicting samples of one class, the right ones first.
+    """
+    answers, plain = (
+        answers_of([(100, aligned, 20, conflicting)], cluster)
+        for aligned, conflicting in (now, before)
+    )
+    if bias is not None:
+        answers = dataclasses.replace(answers, attributes={"color": bias})
+    return list(unlearning_symptoms(answers, plain, "color", DIAGONAL))
+
+
+def test_a_network_that_lost_more_than_it_gained_is_named_with_its_numbers():
+    (found,) = unlearned((60, 6), (98, 4))
+    assert found.name == "final network is worse than plain training"
+    assert (
+        "right on 60.0% of the validation samples that go along with color and on 30.0% of those "
+        "that conflict with it; the plain training that the method began with has 98.0% and 20.0%"
+    ) in found.sentence
+    assert "Keep plain training" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("now", "before"),
+    [
+        ((90, 14), (98, 4)),  # 8 points for 50
+        ((96, 4), (98, 4)),  # one point on the average of both
+        ((60, 12), (98, 4)),  # 38 points for 40
+        ((98, 4), (98, 4)),
+        ((98, 3), (98, 5)),  # two samples of 20 may be chance
+    ],
+)
+def test_a_fair_price_and_chance_are_not_named(now, before):
+    assert not unlearned(now, before)
+
+
+def test_images_of_a_patient_are_lost_once():
+    """All 38 lost images show one patient, or 38."""
+    patients = torch.arange(120)
+    assert unlearned((60, 4), (98, 4), patients)
+    assert not unlearned((60, 4), (98, 4), torch.where(patients < 100, patients // 50, patients))
+
+
+def test_data_of_one_kind_alone_says_nothing():
+    assert not unlearned((60, 4), (98, 4), bias=torch.zeros(120).long())  # all are aligned
+    assert not unlearned((60, 4), (98, 4), bias=torch.full((120,), -1))
+
+
+def test_with_one_kind_the_test_is_that_of_mcnemar():
+    before, right = torch.arange(40) < 30, torch.arange(40) % 2 == 0
+    change = _Changes.of(right, before, None)
+    assert change == (40, 5, 15)
+    expected = binomtest(5, 20, alternative="less").pvalue
+    assert _chance_of([change]) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_changes_of_both_kinds_are_added_as_in_a_simulation():
+    changes = [_Changes(50, 4, 12), _Changes(10, 3, 1)]
+    draw = torch.Generator().manual_seed(0)
+    total = torch.zeros(100_000)
+    for units, better, worse in changes:
+        flips = torch.rand(100_000, better + worse, generator=draw) < 0.5
+        total += (2 * flips.sum(1) - better - worse) / units
+    share = (total <= sum(change.mean for change in changes) + 1e-6).float().mean()
+    assert _chance_of(changes) == pytest.approx(float(share), abs=0.005)
+
+
+def test_filtering_that_keeps_what_is_against_the_rule_is_named():
+    """Of 480 samples 10 are kept, those whose class linear classifiers know the least; or 432."""
+    name = "final network is worse than plain training"
+    harsh = AFLite(threshold=0.0, target_share=0.02, slice_share=0.5)
+    assert name in trained(harsh, epochs=8)
+    assert name not in trained(AFLite(target_share=0.9), epochs=8)
+
+
+@pytest.mark.parametrize("method", [LNL(), Denoised(inner=GroupBalanced())])
+def test_methods_that_begin_with_plain_training_and_do_not_lose_by_it_are_not_named(method):
+    assert "final network is worse than plain training" not in trained(method, epochs=8)

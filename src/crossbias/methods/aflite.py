@@ -110,6 +110,8 @@ class AFLite(Method):
         if self.features:
             return given_features(self.features, run.data)
         plain = run.train(ERM(), name="plain", epochs=self.feature_epochs)
+        if self.feature_epochs is None:
+            run.plain = plain
         return run.score(plain, lambda _, output: output.features).cpu()
 
     def _parts(self, samples: int, generator: torch.Generator) -> Tensor:

@@ -91,6 +91,8 @@ class Denoised(Method):
     def _keep(self, run: "Run") -> Tensor:
         """Which samples of the run's data to keep, (n,); the folder keeps the grounds for it."""
         plain = run.train(ERM(), name="noise", epochs=self.noise_epochs)
+        if self.noise_epochs is None:
+            run.plain = plain
         rows, (loss_stage, entropy_stage, threshold_stage) = run.data.index, DENOISER_STAGES
         shape = (run.data.full_size,)
         losses = run.stage(loss_stage, lambda: loss(run, plain), shape=shape)

@@ -107,6 +107,8 @@ class LNL(Method):
         if self.from_biased:
             self._checked_layer(run)  # before the biased training, not after it
             biased = run.train(ERM(), name="biased", epochs=self.biased_epochs)
+            if self.biased_epochs is None:
+                run.plain = biased
         network = run.train(self, network=biased)
         network.tap("")
         return network

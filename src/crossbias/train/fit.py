@@ -148,7 +148,7 @@ def train_run(
             result.keep_model(train)
             if validation is not None:
                 result.evaluate(validation)
-                for symptom in result.outcome(validation.split):
+                for symptom in result.outcome(validation, run.plain):
                     run.warn(*symptom)
             result.health = tuple(run.health.values())
             if tests:

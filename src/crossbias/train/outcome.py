@@ -1,6 +1,6 @@
-"""What the finished network does on validation data: whether it learned, and follows the bias."""
+"""What the finished network does on validation data: did it learn, unlearn, follow the bias?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,9 @@ _LEARNED = 0.1
 # In the results of our own benchmark, 180 of 181 runs on planted shortcuts that gain less than 10
 # points have a difference of 30 points and more; many that gain more have it, too.
 _LEAST_GAP = 0.2
+
+# A loss of this much is worth a warning: crossbias compare names the same.
+_LEAST_LOSS = 0.03
 
 
 def learning_symptoms(metrics: Metrics) -> Iterator[Symptom]:
@@ -76,6 +79,96 @@ def following_symptoms(
         f"others of their classes: it still follows {bias}.",
         f"Compare it with plain training. If it gains too little, {_next_after(method)}.",
     )
+
+
+def unlearning_symptoms(
+    answers: Predictions, plain: Predictions, bias: str, alignment: Alignment
+) -> Iterator[Symptom]:
+    """Whether a network is worse than the plainly trained one that its method began with.
+
+    It is if it loses more on samples of one kind, aligned or conflicting, than it gains on those of
+    the other, and if this is no chance. Both kinds count alike, however few samples conflict.
+    Samples that belong together, such as those of a patient, count once.
+
+    Args:
+        answers: Its answers to validation data.
+        plain: Those of the plainly trained network to the same samples.
+        bias: The attribute.
+        alignment: Which of its values go along with which class in the training data, for the
+            values of the validation data.
+    """
+    value = answers.attribute(bias)
+    known = value != UNKNOWN
+    aligned = alignment.aligned[answers.target[known], value[known]]
+    right, right_plain = (part.answers[known] == part.target[known] for part in (answers, plain))
+    cluster = None if answers.cluster is None else answers.cluster[known]
+    changes = [
+        _Changes.of(right[kind], right_plain[kind], None if cluster is None else cluster[kind])
+        for kind in (aligned, ~aligned)
+    ]
+    if any(change.units == 0 for change in changes):
+        return
+    change = sum(change.mean for change in changes) / len(changes)
+    if change > -_LEAST_LOSS or _chance_of(changes) > CLEAR:
+        return
+    now, before = (
+        [percent(float(part[kind].double().mean())) for kind in (aligned, ~aligned)]
+        for part in (right, right_plain)
+    )
+    yield Symptom(
+        "final network is worse than plain training",
+        f"The final network is right on {now[0]} of the validation samples that go along with "
+        f"{bias} and on {now[1]} of those that conflict with it; the plain training that the "
+        f"method began with has {before[0]} and {before[1]}. It lost more than it gained.",
+        "Keep plain training, or take another method: the samples that this one leaves out, or the "
+        "features that it removes, are needed for the task.",
+    )
+
+
+class _Changes(NamedTuple):
+    """What became of samples of one kind, or of clusters of them, between two networks."""
+
+    units: int
+    better: int
+    worse: int
+
+    @classmethod
+    def of(cls, right: Tensor, before: Tensor, cluster: Tensor | None) -> "_Changes":
+        """Count samples, or clusters, of which the second network has more or fewer right.
+
+        Args:
+            right: ``(n,)`` bool, what the second network has right.
+            before: ``(n,)`` bool, what the first one had right.
+            cluster: ``(n,)``, or None where all samples are independent.
+        """
+        change = right.long() - before.long()
+        if cluster is not None:
+            clusters, place = torch.unique(cluster, return_inverse=True)
+            change = torch.zeros_like(clusters).index_add_(0, place, change)
+        return cls(len(change), int((change > 0).sum()), int((change < 0).sum()))
+
+    @property
+    def mean(self) -> float:
+        """The share of units that became better, less the share that became worse."""
+        return (self.better - self.worse) / self.units
+
+
+def _chance_of(changes: Sequence[_Changes]) -> float:
+    """How likely such a loss is, if each unit that changed were as often better as worse.
+
+    McNemar's exact test, one-sided, for the sum of the kinds' mean changes: the number of better
+    units of each kind is binomial.
+    """
+    from scipy.stats import binom
+
+    totals, chances = np.zeros(1), np.ones(1)
+    for units, better, worse in changes:
+        possible = np.arange(better + worse + 1)
+        change = (2 * possible - better - worse) / units
+        totals = np.add.outer(totals, change).ravel()
+        chances = np.multiply.outer(chances, binom.pmf(possible, better + worse, 0.5)).ravel()
+    found = sum(change.mean for change in changes)
+    return float(chances[totals <= found + 1e-9].sum())  # equal sums may differ in their last bit
 
 
 def _next_after(method: str) -> str:

@@ -22,7 +22,11 @@ from crossbias.train.environment import same_threads
 from crossbias.train.evaluation import metrics_of, predict
 from crossbias.train.explanations import views_of
 from crossbias.train.interrupts import stops_at_once
-from crossbias.train.outcome import following_symptoms, learning_symptoms
+from crossbias.train.outcome import (
+    following_symptoms,
+    learning_symptoms,
+    unlearning_symptoms,
+)
 from crossbias.train.record import as_in_training, normalization_of
 from crossbias.verify import Metrics, Predictions, judged_split
 from crossbias.verify.cells import Alignment
@@ -93,18 +97,25 @@ class Result:
             self._keep(self.writing, splits)
         return {data.split: self.metrics[data.split] for data in splits}
 
-    def outcome(self, split: str) -> list[Symptom]:
+    def outcome(self, data: BiasedDataset, plain: Network | None = None) -> list[Symptom]:
         """What is wrong with the answers to a split that was judged, and what to change.
 
         Plain training is expected to follow the bias, so of it this is not said.
+
+        Args:
+            data: The split.
+            plain: A plainly trained network that the method began with.
         """
-        metrics, answers = self.metrics[split], self._predictions[split]
+        metrics, answers = self.metrics[data.split], self._predictions[data.split]
         found = list(learning_symptoms(metrics))
         bias, method = self.config["data"]["bias"], self.config["method"]["name"]
         if bias in answers.attributes and method != "erm":
             table = self.alignments[bias]
             values = Alignment(metrics.biases, table.of(metrics.biases))
             found += following_symptoms(answers, bias, values, method=method)
+            if plain is not None:
+                before = predict(plain, as_in_training(data, self.config["data"]))
+                found += unlearning_symptoms(answers, before, bias, values)
         return found
 
     def _keep(self, folder: RunFolder, splits: Sequence[BiasedDataset]) -> None:

@@ -66,6 +66,8 @@ class Run:
     Attributes:
         device: Where tensors of a batch are.
         trackers: Where the run is logged to, such as MLflow; nowhere unless set.
+        plain: A network that the method has trained plainly, for as long as the final one. A method
+            sets it, and the run warns if the final network is worse.
         stage_name: Name of the stage that is trained, in the folder and in the log, such as
             ``final`` or ``inner/biased``.
     """
@@ -89,6 +91,7 @@ class Run:
         self.fresh = fresh
         self.interrupts = interrupts or Interrupts()
         self.trackers = Trackers()
+        self.plain: Network | None = None
         self.devices = Devices(config)
         self.device = self.devices.device
         # Of several processes, the first one reports.
