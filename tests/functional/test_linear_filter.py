@@ -37,6 +37,19 @@ def test_all_classifiers_are_those_of_scikit_learn(entries, monkeypatch):
         torch.testing.assert_close(ours[-1], torch.from_numpy(theirs.intercept_))
 
 
+@pytest.mark.parametrize("width", [5, 60])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_so_are_those_that_are_solved_alone(width, offset, monkeypatch):
+    """With fewer features than samples, or more."""
+    monkeypatch.setattr("crossbias.functional.linear_filter._NARROW", 4)
+    features, target, fitted = draw(width=width)
+    features += offset
+    found = ridge_classifiers(features, target, fitted, classes=3, ridge=0.01)
+    for ours, theirs in zip(found, by_sklearn(features, target, fitted, 0.01), strict=True):
+        torch.testing.assert_close(ours[:-1].T, torch.from_numpy(theirs.coef_))
+        torch.testing.assert_close(ours[-1], torch.from_numpy(theirs.intercept_))
+
+
 @pytest.mark.parametrize("entries", [_ENTRIES, 50])
 def test_predictability_counts_right_answers_about_held_out_samples(entries, monkeypatch):
     monkeypatch.setattr("crossbias.functional.linear_filter._ENTRIES", entries)

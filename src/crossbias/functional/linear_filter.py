@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 _ENTRIES = 2**25  # numbers in memory at once: 256 MiB
+_NARROW = 128  # features; with more, one classifier alone keeps the device busy
 
 
 def ridge_classifiers(
@@ -35,11 +36,31 @@ def ridge_classifiers(
     tensor([[-0.2500,  0.2500],
             [ 0.5000,  0.5000]], dtype=torch.float64)
     """
-    inputs = F.pad(features.double(), (0, 1), value=1.0)  # (n, D + 1)
-    answers = F.one_hot(target, classes).double()
+    inputs, answers = features.double(), F.one_hot(target, classes).double()
+    if inputs.shape[1] > _NARROW:
+        return torch.stack([_solved_alone(inputs[own], answers[own], ridge) for own in fitted])
+    inputs = F.pad(inputs, (0, 1), value=1.0)  # (n, D + 1)
     at_once = max(1, _ENTRIES // inputs.shape[1] ** 2)  # classifiers whose matrices memory holds
     parts = torch.split(fitted.double(), at_once)
     return torch.cat([_solved(inputs, answers, weights, ridge) for weights in parts])
+
+
+def _solved_alone(inputs: Tensor, answers: Tensor, ridge: float) -> Tensor:
+    """One classifier from its own samples, (D + 1, classes), by the smaller of two systems.
+
+    With centered inputs X and answers Y of t samples, W is (X^T X + lambda t I)^-1 X^T Y, and
+    X^T (X X^T + lambda t I)^-1 Y.
+    """
+    center, mean = inputs.mean(0), answers.mean(0)
+    inputs, answers = inputs - center, answers - mean
+    fewer = len(inputs) < inputs.shape[1]
+    system = inputs @ inputs.T if fewer else inputs.T @ inputs
+    system.diagonal().add_(ridge * len(inputs))
+    if fewer:
+        weight = inputs.T @ torch.linalg.solve(system, answers)
+    else:
+        weight = torch.linalg.solve(system, inputs.T @ answers)
+    return torch.cat([weight, (mean - center @ weight)[None]])
 
 
 def _solved(inputs: Tensor, answers: Tensor, weights: Tensor, ridge: float) -> Tensor:
