@@ -86,13 +86,6 @@ def test_the_final_network_starts_from_the_biased_one_or_afresh(data, network, m
             assert final["start"] is None
 
 
-@pytest.mark.parametrize("pretrained", [True, False])
-def test_a_pretrained_network_starts_again_from_its_weights(pretrained, data, network, monkeypatch):
-    calls = watched(monkeypatch)
-    crossbias.fit(PGD(), data, network=network, fresh=not pretrained, config=CONFIG)
-    assert (calls[1]["start"] is None) == pretrained
-
-
 def test_the_biased_training_has_its_own_length(data, network, tmp_path):
     method = PGD(biased_epochs=3)
     crossbias.fit(method, data, network=network, config=CONFIG, folder=tmp_path / "run")

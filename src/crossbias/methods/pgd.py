@@ -48,9 +48,7 @@ class PGD(Method):
             long as the final network, which on small data lets it learn the hard samples by heart,
             or draws hardly anything but those.
         from_biased: Start the final network from the biased one, as the 2023 release does,
-            instead of from the weights that the biased one started with or, where these were
-            random, new ones. If it is not given, it does so unless the network is pretrained: the
-            biased training unlearns what pretrained features know beside the shortcut.
+            instead of from fresh weights.
         balance: The 2022 paper's lambda, weight of the direction in ``vmf``; it reports no
             difference for 0, 1, 10 and 100.
         dimensions: The 2022 paper's K, the number of gradient coordinates that make up a
@@ -74,7 +72,7 @@ class PGD(Method):
     score: Literal["norm", "vmf", "magnitude", "direction", "softmax", "logit", "loss"] = "norm"
     q: PositiveFraction = 0.7
     biased_epochs: Count | None = None
-    from_biased: bool | None = None
+    from_biased: bool = True
     balance: NonNegative = 1.0
     dimensions: Count = 100
     floor: PositiveFraction = 0.01
@@ -91,8 +89,7 @@ class PGD(Method):
         rows = (run.data.full_size,)
         scores = run.stage("scores", lambda: self._examined_scores(run, biased), shape=rows)
         weights = run.stage("draws", lambda: self._weights(run, scores), shape=rows)
-        continues = not run.starts_trained if self.from_biased is None else self.from_biased
-        start = biased if continues else None
+        start = biased if self.from_biased else None
         if self.reweight:
             mean = weights[run.data.index].mean()
             return run.train(WeightedERM(weights=weights / mean), network=start)

@@ -14,7 +14,6 @@ from crossbias.data.augment.augment import Augmentation, augmentation
 from crossbias.data.dataset import BiasedDataset
 from crossbias.data.loader import Loader
 from crossbias.data.order import batches
-from crossbias.defaults import is_pretrained
 from crossbias.errors import CrossbiasError, Interrupted
 from crossbias.networks.fresh import looks_trained, redraw
 from crossbias.networks.network import Network
@@ -156,11 +155,6 @@ class Run:
         network = self._made(self.network)
         assert isinstance(network, Network)
         return network
-
-    @property
-    def starts_trained(self) -> bool:
-        """Whether the run's own networks start with trained weights."""
-        return is_pretrained(self.network) if isinstance(self.network, Recipe) else not self.fresh
 
     def outline(self) -> Network:
         """The run's network on the CPU, not trained, to look at its layers."""
