@@ -88,7 +88,7 @@ def keep(name: str, found: dict[str, Any], device: str, *, part: str = "") -> No
     record = {
         "benchmark": name,
         "command": " ".join(["python", "-m", f"benchmarks.{name}", *map(_shown, sys.argv[1:])]),
-        "commit": source_commit(),
+        "commit": source_commit(":/benchmarks/*.py"),
         "environment": environment(torch.device(device)),
         "found": found,
     }

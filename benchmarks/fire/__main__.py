@@ -188,7 +188,8 @@ def main() -> None:
         )  # fmt: skip
     print(table(found))
     if given.share == 1.0:
-        record = {"seed": given.seed, "jobs": given.jobs, "commit": source_commit()}
+        commit = source_commit(":/benchmarks/*.py")
+        record = {"seed": given.seed, "jobs": given.jobs, "commit": commit}
         keep("fire", kept() | {kind: counts | record for kind, counts in found.items()}, "cpu")
     sys.exit(any(counts["failed"] for counts in found.values()))
 

@@ -80,22 +80,30 @@ def package_version() -> str:
 
 
 @cache
-def source_commit() -> str | None:
-    """The commit of crossbias where it runs from a git checkout, marked if it was changed.
+def source_commit(*programs: str) -> str | None:
+    """The commit of crossbias where it runs from a git checkout, marked if its code was changed.
 
-    Asked once in a process, which keeps the code that it imported.
+    Other files of the checkout, such as results, may have changed. Asked once in a process, which
+    keeps the code that it imported.
+
+    Args:
+        programs: Patterns, as git has them, of further files that are code.
     """
-    here = Path(__file__).parent
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    package = Path(__file__).parents[1]
     try:
-        found = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True)
-        inside = subprocess.run(
-            ["git", "ls-files", "--error-unmatch", __file__],
-            cwd=here, capture_output=True, check=False,
-        )  # fmt: skip
+        _git(package, "ls-files", "--error-unmatch", __file__)
+        commit = _git(package, "rev-parse", "--short=12", "HEAD")
+        changed = _git(package, "status", "--porcelain", "--", ".", *programs)
     except (OSError, subprocess.CalledProcessError):
         return None
-    return found.stdout.strip() if inside.returncode == 0 else None
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What git prints."""
+    command = ["git", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def command_line() -> str:
