@@ -152,7 +152,8 @@ def main() -> None:
                 time_taken, ratio = costs.compared(measure, method, epochs)
                 found[name] = {"seconds": round(time_taken, 3), **judged(ratio, limit)}
                 print(name, found[name], flush=True)
-    keep("cost", found, device)
+    if not chosen:
+        keep("cost", found, device)
 
 
 if __name__ == "__main__":

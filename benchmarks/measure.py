@@ -18,6 +18,8 @@ import crossbias
 from crossbias.train.environment import environment, source_commit
 
 RESULTS = Path(__file__).parent / "results"
+COMMIT = source_commit(":/benchmarks/*.py")
+"""Of the code that was imported; what is committed while a program runs does not count."""
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -88,7 +90,7 @@ def keep(name: str, found: dict[str, Any], device: str, *, part: str = "") -> No
     record = {
         "benchmark": name,
         "command": " ".join(["python", "-m", f"benchmarks.{name}", *map(_shown, sys.argv[1:])]),
-        "commit": source_commit(":/benchmarks/*.py"),
+        "commit": COMMIT,
         "environment": environment(torch.device(device)),
         "found": found,
     }

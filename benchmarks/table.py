@@ -3,7 +3,7 @@
 Trains what is missing, each run in a process and a folder of its own, several at a time on one
 device. A run that is in the results is not repeated; an interrupted one is continued. Results that
 were made with other settings, another recipe or other data than the table asks for are refused.
-The folder of a run that is in the results keeps everything but its weights.
+When a run has ended well, its folder keeps everything but the weights.
 
 Runs start in the order in which they are named: all of a table, or those of a row, of a column
 and of a seed of it. A part that is left empty names all, as in ``pgd-table-1:lff::0``.
@@ -42,8 +42,11 @@ from crossbias.verify import over_seeds
 ROOT = Path(__file__).parents[1]
 _KEYS = {"title", "paper", "seeds", "metrics", "columns", "rows"}
 _ROW_KEYS = {"recipe", "method", "set", "at", "paper"}
-_OF_THE_MACHINE = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), "out of memory")
-"""In the error of a run that the machine ended: another time, it may go well."""
+_OF_THE_MACHINE = (
+    *(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM)),
+    *("out of memory", "Unable to allocate", "MemoryError", "CUBLAS_STATUS_ALLOC_FAILED"),
+)
+"""In the errors of a run that the machine ended: another time, it may go well."""
 
 
 @dataclass(frozen=True)
@@ -287,7 +290,8 @@ def _fill(queue: Sequence[tuple[Results, Job]], options: argparse.Namespace) -> 
             try:
                 if (record := future.result()) is not None:
                     results.take(job, record)
-                    remove_weights(folder_of(job, options.runs / results.name))
+                    if "found" in record:
+                        remove_weights(folder_of(job, options.runs / results.name))
             except CrossbiasError as error:
                 refused.append(str(error))
     finally:
@@ -315,9 +319,10 @@ def train(job: Job, runs: Path, jobs: int) -> dict[str, Any] | None:
         if done.returncode < 0 or done.returncode in (Interrupted.exit_code, LOST):
             print(f"{job.key} was interrupted; the next call continues it", flush=True)
             return None
-        if any(reason in lines[-1] for reason in _OF_THE_MACHINE):
+        found = [line for line in lines if any(reason in line for reason in _OF_THE_MACHINE)]
+        if done.returncode and found:
             raise CrossbiasError(
-                f"{job.key!r} was ended by the machine: {lines[-1]}; make room, or take "
+                f"{job.key!r} was ended by the machine: {found[-1]}; make room, or take "
                 f"fewer --jobs, and give the same command again"
             )
         if begun and done.returncode == CrossbiasError.exit_code:  # other settings or other data

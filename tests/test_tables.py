@@ -321,9 +321,16 @@ def test_an_interrupted_run_is_no_result(home, monkeypatch, capsys):
         assert "plain | weak | 0 was interrupted" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("reason", ["No space left on device", "CUDA out of memory. Tried 2 GiB"])
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "No space left on device", "CUDA out of memory. Tried 2 GiB",
+        "CUDA error: out of memory", "you tried to allocate 9 bytes. Cannot allocate memory",
+        "numpy: Unable to allocate 1.00 TiB", "MemoryError",
+    ],
+)  # fmt: skip
 def test_a_run_that_the_machine_ended_is_no_result(home, monkeypatch, reason):
-    answer = SimpleNamespace(returncode=2, stderr=f"crossbias: cannot write x: {reason}; no")
+    answer = SimpleNamespace(returncode=1, stderr=f"Traceback\n{reason}; no\nCompile with more")
     monkeypatch.setattr(tables.Program, "run", lambda *_, **__: answer)
     with pytest.raises(SystemExit, match=rf"'plain \| weak \| 0' was ended .* {reason}.*make room"):
         made(home, monkeypatch, queue=("one:::0",))
@@ -340,6 +347,19 @@ def test_a_run_in_the_results_keeps_all_but_its_weights(home, monkeypatch):
     assert not left & {"checkpoint.pt", "model.safetensors", "biased.state.pt"}
     (home / "results" / "one.json").unlink()  # the folder still tells what came out
     assert made(home, monkeypatch, queue=("one:plain:weak:0",)) == found
+
+
+def test_the_checkpoint_that_an_error_names_stays(home, monkeypatch):
+    def train(job, runs, jobs):
+        checkpoint = tables.folder_of(job, runs) / "checkpoint.pt"
+        checkpoint.parent.mkdir(parents=True)
+        checkpoint.touch()
+        return {"failed": f"diverged; the last good checkpoint is {checkpoint}"}
+
+    monkeypatch.setattr(tables, "train", train)
+    found = made(home, monkeypatch, queue=("one:plain:weak:0",))
+    (run,) = found["runs"].values()
+    assert Path(run["failed"].split()[-1]).exists()
 
 
 def test_a_run_that_fails_is_named_and_never_averaged(home, monkeypatch):

@@ -28,9 +28,8 @@ from benchmarks.fire import (
     sweeps,
 )
 from benchmarks.fire.subjects import METHODS, Arena, Skipped
-from benchmarks.measure import RESULTS, keep
+from benchmarks.measure import COMMIT, RESULTS, keep
 from crossbias.data.memory_maps import CACHE_VARIABLE
-from crossbias.train.environment import source_commit
 
 Kind = Callable[[Arena], Iterator[str | None]]
 
@@ -188,8 +187,7 @@ def main() -> None:
         )  # fmt: skip
     print(table(found))
     if given.share == 1.0:
-        commit = source_commit(":/benchmarks/*.py")
-        record = {"seed": given.seed, "jobs": given.jobs, "commit": commit}
+        record = {"seed": given.seed, "jobs": given.jobs, "commit": COMMIT}
         keep("fire", kept() | {kind: counts | record for kind, counts in found.items()}, "cpu")
     sys.exit(any(counts["failed"] for counts in found.values()))
 

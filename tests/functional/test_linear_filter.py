@@ -73,3 +73,11 @@ def test_a_class_that_a_part_misses_and_constant_features_give_finite_scores():
     fitted = torch.tensor([[True, True, False, False, False, False]])
     found = predictability(features, target, fitted, classes=3, ridge=1e-3)
     assert found.tolist() == [0, 0, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("width", [5, 200])
+def test_a_classifier_without_samples_is_refused(width):
+    features, target, fitted = draw(width=width)
+    fitted[2] = False
+    with pytest.raises(ValueError, match="must be fitted to at least one sample"):
+        ridge_classifiers(features, target, fitted, classes=3, ridge=0.01)

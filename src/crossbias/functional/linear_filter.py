@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 _ENTRIES = 2**25  # numbers in memory at once: 256 MiB
-_NARROW = 128  # features; with more, one classifier alone keeps the device busy
+_NARROW = 128  # features; matrices of more take a CPU long to sum up for all classifiers at once
 
 
 def ridge_classifiers(
@@ -36,6 +36,8 @@ def ridge_classifiers(
     tensor([[-0.2500,  0.2500],
             [ 0.5000,  0.5000]], dtype=torch.float64)
     """
+    if not fitted.any(1).all():
+        raise ValueError("each classifier must be fitted to at least one sample")
     inputs, answers = features.double(), F.one_hot(target, classes).double()
     if inputs.shape[1] > _NARROW:
         return torch.stack([_solved_alone(inputs[own], answers[own], ridge) for own in fitted])

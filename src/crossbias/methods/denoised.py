@@ -86,7 +86,10 @@ class Denoised(Method):
         counts = kept_counts(run.data, keep)
         run.progress.note(_in_words(counts))
         run.keep("kept", counts)
-        return self.inner.fit(run.nested("inner", data=run.data.subset(keep)))
+        inner = run.nested("inner", data=run.data.subset(keep))
+        network = self.inner.fit(inner)
+        run.plain = run.plain or inner.plain
+        return network
 
     def _keep(self, run: "Run") -> Tensor:
         """Which samples of the run's data to keep, (n,); the folder keeps the grounds for it."""

@@ -66,8 +66,9 @@ class Run:
     Attributes:
         device: Where tensors of a batch are.
         trackers: Where the run is logged to, such as MLflow; nowhere unless set.
-        plain: A network that the method has trained plainly, for as long as the final one. A method
-            sets it, and the run warns if the final network is worse.
+        plain: A network that the method has trained plainly, for as many epochs as the final one. A
+            method sets it. The run warns if the final network is worse on validation data with bias
+            labels.
         stage_name: Name of the stage that is trained, in the folder and in the log, such as
             ``final`` or ``inner/biased``.
     """
