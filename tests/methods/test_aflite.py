@@ -1,5 +1,8 @@
 """AFLite: the filter is Algorithm 1, and leaves what features of the bias do not predict."""
 
+import dataclasses
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -26,7 +29,9 @@ OTHER_VALUES = {
     "features": "a file",
     "feature_epochs": 1,
 }
-RULES = contract(AFLite, other_values=OTHER_VALUES)
+# A threshold is reached where much may be left out.
+TOGETHER = {"threshold": {"target_share": 0.1}}
+RULES = contract(AFLite, other_values=OTHER_VALUES, together=TOGETHER)
 CONFIG = TrainConfig(epochs=2, batch_size=16, device="cpu", lr=0.01)
 
 
@@ -92,9 +97,22 @@ def test_only_predictable_samples_are_left_out_and_equal_scores_at_random():
 def test_conflicting_samples_remain_where_features_show_the_bias(tmp_path):
     data = plain_bias(800, 0.95, seed=0)
     np.save(tmp_path / "bias.npy", data.inputs[:, :1].numpy())
-    kept = kept_rows(AFLite(features=str(tmp_path / "bias.npy")), data) > 0
+    kept = kept_rows(AFLite(features=str(tmp_path / "bias.npy"), target_share=0.1), data) > 0
     assert int(kept.sum()) == 80
     assert kept[data.targets != data.biases].all()
+
+
+@pytest.mark.parametrize(("given", "steps"), [({}, 12), ({"epoch_size": 20}, 6)])
+def test_the_final_training_has_as_many_updates_as_one_on_all(
+    given, steps, data, network, tmp_path
+):
+    """Two epochs of 48 samples, of which 16 are kept; or of the length that is given."""
+    config = dataclasses.replace(CONFIG, batch_size=8, **given)
+    method, folder = AFLite(threshold=0.0), tmp_path / "run"
+    crossbias.fit(method, data, network=network, config=config, folder=folder)
+    assert read_json(folder / "stages" / "kept.json")["all"]["kept"] == 16
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert {epoch["stage"]: epoch["step"] for epoch in log} == {"plain": steps, "final": steps}
 
 
 def test_a_class_is_never_lost(tmp_path):

@@ -1,7 +1,7 @@
 """AFLite: leave out what linear classifiers on fixed features can predict, then train plainly."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -31,7 +31,8 @@ class AFLite(Method):
     In each round, linear classifiers are fitted to random parts of the samples that are left, on
     fixed features, and asked about the others. The samples that most of them get right are left
     out, a slice in each round, until few qualify or the data is small enough. The final network
-    is trained on what remains. At least one sample of every class remains.
+    is trained on what remains, in as many updates as on all samples. At least one sample of every
+    class remains.
 
     Args:
         classifiers: Number of random parts in a round, the paper's m; 64 on SNLI.
@@ -41,7 +42,8 @@ class AFLite(Method):
             filter stops after a round that finds fewer.
         threshold: Smallest share of right answers for which a sample is left out, the paper's
             tau; .75 on SNLI.
-        target_share: Share of the training set at which the filter stops, the paper's n.
+        target_share: Share of the training set at which the filter stops, the paper's n; a third
+            on SNLI.
         features: A ``.npy`` file with the features, one row for each row of the training set. If
             empty, they are those of a plainly trained network before its last layer.
         feature_epochs: Length of that training; the configured number of epochs if not given.
@@ -56,7 +58,7 @@ class AFLite(Method):
     training_share: PositiveFraction = 0.5
     slice_share: PositiveFraction = 0.05
     threshold: Fraction = 0.75
-    target_share: PositiveFraction = 0.1
+    target_share: PositiveFraction = 1 / 3
     features: str = ""
     feature_epochs: Count | None = None
 
@@ -79,7 +81,9 @@ class AFLite(Method):
                 f"nothing is left out, and the training is a plain one.",
                 "Lower threshold, or give features that show the bias.",
             )
-        return run.train(ERM(), weights=kept > 0)
+        # Else an epoch of few samples is a few updates, in which a network learns hardly anything.
+        as_long = replace(run.config, epoch_size=run.config.epoch_size or len(run.data))
+        return run.train(ERM(), weights=kept > 0, config=as_long)
 
     def _kept(self, run: "Run", features: Tensor) -> Tensor:
         """1 for rows that remain, 0 for the others, (full_size,)."""

@@ -122,8 +122,8 @@ def unlearning_symptoms(
         f"The final network is right on {now[0]} of the validation samples that go along with "
         f"{bias} and on {now[1]} of those that conflict with it; the plain training that the "
         f"method began with has {then[0]} and {then[1]}. On the average of both it lost.",
-        "Keep plain training, or take another method. If this one leaves samples out, its final "
-        "training has fewer updates: give it more with train.steps, or leave out fewer.",
+        "Keep plain training, or take another method: the samples that this one leaves out, or the "
+        "features that it removes, are needed for the task.",
     )
 
 
