@@ -71,6 +71,7 @@ FROM_SCRATCH, PRETRAINED = "shortcuts", "shortcuts-pretrained"
             "On the X-rays with a watermark `pgd`, `lff` and `disent` gain {} to {},",
             *(PRETRAINED, ("pgd", "lff", "disent"), WATERMARKS),
         ),
+        ("`aflite` {} to {}, and `group-balanced`, which", PRETRAINED, ("aflite",), WATERMARKS),
         (
             "and `group-balanced`, which knows the bias, {} to {}.",
             *(PRETRAINED, ("group-balanced",), PLANTED),
