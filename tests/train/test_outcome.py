@@ -225,7 +225,7 @@ def test_data_of_one_kind_alone_says_nothing():
     assert not unlearned((60, 4), (98, 4), bias=torch.full((120,), -1))
 
 
-@pytest.mark.parametrize("entries", [2**24, 100])
+@pytest.mark.parametrize("entries", [2**24, 1])
 def test_with_one_kind_the_test_is_that_of_mcnemar(entries, monkeypatch):
     monkeypatch.setattr("crossbias.train.outcome._ENTRIES", entries)
     changes = torch.cat([torch.ones(5), -torch.ones(15), torch.zeros(20)]).double() / 40
