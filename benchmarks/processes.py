@@ -20,8 +20,9 @@ from typing import Any
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
-        *("pytest", "scipy.special", "typer._adapters"),
-        *("crossbias.cli", "crossbias.train.run", "crossbias.data.images.decoding"),
+        *("pytest", "scipy.special", "typer._adapters", "pandas", "timm", "torch._dynamo"),
+        *("crossbias.cli", "crossbias.train.run", "crossbias.train.devices"),
+        "crossbias.data.images.decoding",
     ]
 )
 _ONE_AT_A_TIME = threading.Lock()  # each start looks at all other processes
