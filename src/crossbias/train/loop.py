@@ -22,6 +22,7 @@ from crossbias.train.checkpoint import (
     restore,
     save_checkpoint,
 )
+from crossbias.train.checkpoint_rhythm import CheckpointRhythm
 from crossbias.train.data_symptoms import validation_symptoms
 from crossbias.train.graph import Graphed
 from crossbias.train.meter import Meter, Pace
@@ -72,6 +73,7 @@ class Training:
         self.epochs: int = epochs or whole or run.config.epochs
         self.epoch = self.step = 0  # finished epochs, and finished steps of the next one
         self.meter, self.pace = Meter(self.epoch_steps), Pace()
+        self.rhythm = CheckpointRhythm()
         self.best: dict[str, Any] | None = None
         self.records: list[dict[str, Any]] = []  # what was logged, in this process or before
         self.logged = 0  # lines of the log, of all stages
@@ -161,7 +163,8 @@ class Training:
         if self.run.folder is not None and self.run.devices.is_main:
             self.run.folder.append(record)
             self.logged += 1
-        self._save()
+        if self.rhythm.is_due() or self.epoch == self.epochs:
+            self._save()
         self.run.progress.end_epoch(record)
         self.run.trackers.epoch(record)
 
@@ -229,14 +232,17 @@ class Training:
         )  # fmt: skip
 
     def _save(self) -> None:
-        if self.run.folder is None or not self.run.devices.is_main:
-            return
-        stages = self.run.folder.hashes_of_stages()
+        if self.run.folder is not None and self.run.devices.is_main:
+            with self.rhythm.writing():
+                self._write_checkpoint(self.run.folder)
+
+    def _write_checkpoint(self, folder: RunFolder) -> None:
+        stages = folder.hashes_of_stages()
         stages.pop(f"{self.name}.state", None)  # of an earlier training, whose file was deleted
         content = {
             "method": repr(self.method),
             "data": self.run.data.hash,
-            "identity": self.run.folder.identity,
+            "identity": folder.identity,
             "stages": stages,
             "stage": self.name,
             "epoch": self.epoch,
@@ -248,8 +254,8 @@ class Training:
             "best": self.best,
             "state": packed(self.method.state()),
         }
-        self.run.folder.check_writer()
-        save_checkpoint(self.run.folder.checkpoint, content)
+        folder.check_writer()
+        save_checkpoint(folder.checkpoint, content)
 
     def _resume(self) -> None:
         folder, saved = self.run.folder, None

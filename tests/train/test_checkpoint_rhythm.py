@@ -1,0 +1,96 @@
+"""Checkpoints are not written after every epoch where writing takes longer than an epoch."""
+
+import json
+
+import pytest
+import torch
+
+import crossbias
+from crossbias import TrainConfig
+from crossbias.errors import Interrupted
+from crossbias.methods import ERM
+from crossbias.progress import Progress
+from crossbias.train import loop
+from crossbias.train.checkpoint import load_checkpoint
+from crossbias.train.checkpoint_rhythm import CheckpointRhythm
+from crossbias.train.run import Run
+
+CONFIG = TrainConfig(epochs=5, batch_size=16, device="cpu")
+
+
+class Killed(Progress):
+    """Ends the process, so to speak, after so many epochs."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def end_epoch(self, record) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def slow_disk(monkeypatch):
+    """Only the first checkpoint of a stage is due."""
+    monkeypatch.setattr(CheckpointRhythm, "is_due", lambda rhythm: rhythm._took == 0.0)
+
+
+@pytest.fixture
+def saved(monkeypatch):
+    """The epoch and the step of every checkpoint that is written."""
+    places, save = [], loop.save_checkpoint
+
+    def remembering(path, content):
+        places.append((content["epoch"], content["step"]))
+        save(path, content)
+
+    monkeypatch.setattr(loop, "save_checkpoint", remembering)
+    return places
+
+
+def fitted(data, network, folder, **more):
+    return crossbias.fit(ERM(), data, network=network, config=CONFIG, folder=folder, **more)
+
+
+def lines(folder):
+    found = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [(line["stage"], line["epoch"], line["losses"]) for line in found]
+
+
+@pytest.mark.parametrize(("took", "passed", "due"), [
+    (0.05, 0.0, True), (1.0, 8.9, False), (1.0, 9.1, True), (20.0, 100.0, False),
+])  # fmt: skip
+def test_a_tenth_of_the_time_goes_into_checkpoints(took, passed, due):
+    times = iter([0.0, took, took + passed])
+    rhythm = CheckpointRhythm(clock=lambda: next(times))
+    with rhythm.writing():
+        pass
+    assert rhythm.is_due() == due
+
+
+def test_the_first_the_last_and_a_stop_are_always_written(
+    data, network, tmp_path, slow_disk, saved, monkeypatch
+):
+    fitted(data, network, tmp_path / "whole", progress=False)
+    assert saved == [(1, 0), (5, 0)]
+    saved.clear()
+    monkeypatch.setattr(Run, "asked_to_stop", lambda run, step: saved == [(1, 0)] and step == 2)
+    with pytest.raises(Interrupted):
+        fitted(data, network, tmp_path / "stopped", progress=False)
+    assert saved == [(1, 0), (1, 2)]
+
+
+def test_a_killed_run_goes_on_from_an_old_checkpoint_to_the_same_bits(
+    data, network, tmp_path, slow_disk
+):
+    undisturbed = fitted(data, network, tmp_path / "undisturbed", progress=False)
+    killed = tmp_path / "killed"
+    with pytest.raises(KeyboardInterrupt):
+        fitted(data, network, killed, progress=Killed(after=4))
+    assert len(lines(killed)) == 4
+    assert load_checkpoint(killed / "checkpoint.pt")["epoch"] == 1
+    resumed = fitted(data, network, killed, progress=False, resume=True)
+    for name, tensor in undisturbed.network.state_dict().items():
+        assert torch.equal(tensor, resumed.network.state_dict()[name]), name
+    assert lines(killed) == lines(tmp_path / "undisturbed")
