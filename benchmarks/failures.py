@@ -59,7 +59,7 @@ def judged(table: Table, found: Mapping[str, dict[str, Any]]) -> Iterator[Judged
 
 
 def overview(table: Table, found: Mapping[str, dict[str, Any]]) -> str:
-    """How many of the failed runs said so, by method and data; then those that did not."""
+    """How many of the failed runs said so, by method and data; those that did not; the others."""
     runs = list(judged(table, found))
     lines = ["| row | " + " | ".join(table.columns) + " |", "|---" * (1 + len(table.columns)) + "|"]
     for row in dict.fromkeys(run.row for run in runs):
@@ -70,6 +70,9 @@ def overview(table: Table, found: Mapping[str, dict[str, Any]]) -> str:
         lines.append("| " + " | ".join([row, *map(_said, cells)]) + " |")
     silent = [run for run in runs if run.failed and not run.named]
     lines += ["", "Said nothing:", *map(_in_words, silent)] if silent else []
+    helped = [run for run in runs if not run.failed]
+    warned = sum(run.named for run in helped)
+    lines += ["", f"Of the {len(helped)} runs that did not fail, {warned} have a warning, too."]
     return "\n".join(lines) + "\n"
 
 

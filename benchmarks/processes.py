@@ -20,7 +20,7 @@ from typing import Any
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
-        *("pytest", "scipy.special", "typer._adapters", "pandas"),
+        *("pytest", "scipy.special", "typer._adapters"),
         *("crossbias.cli", "crossbias.train.run", "crossbias.train.devices"),
         "crossbias.data.images.decoding",
     ]

@@ -64,4 +64,6 @@ def test_the_overview_counts_failed_runs_and_lists_the_silent_ones():
         "",
         "Said nothing:",
         "- pgd, planted, seed 1: +10.0 points of the conflicting images, -5.0 of all",
+        "",
+        "Of the 1 runs that did not fail, 0 have a warning, too.",
     ]

@@ -1,5 +1,6 @@
 """Kills: at random moments, at every single change of a file, and stops on request."""
 
+import math
 import shutil
 import signal
 import time
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 
 from benchmarks.fire.events import Events, kill, tear
 from benchmarks.fire.subjects import Arena, completed
+from crossbias.train import checkpoint_rhythm
 
 _STOPPED = 130  # exit code of a stop on request
 _MOST_KILLS = 6  # of one run
@@ -16,11 +18,11 @@ def at_random_moments(arena: Arena) -> Iterator[str | None]:
     """Kill a run several times, then let it end: it must end in the same bits."""
     method, path = arena.method(), arena.folder()
     arena.whole(method)
-    kills, problem = 0, None
+    kills, problem, prepare = 0, None, arena.random.choice([None, have_rare_checkpoints])
     for _ in range(arena.random.randint(1, _MOST_KILLS)):
         if problem or (path / "done").exists():
             break
-        command = arena.go_on(method, path)
+        command = arena.go_on(method, path, prepare)
         time.sleep(arena.random.uniform(0.05, 1.0) * arena.seconds[method])
         command.send(signal.SIGKILL)
         outcome = command.wait()
@@ -55,7 +57,7 @@ def on_request(arena: Arena) -> Iterator[str | None]:
     """Stop a run by Ctrl-C or SIGTERM: it says how to continue, and ends in the same bits."""
     method, path = arena.method(), arena.folder()
     arena.whole(method)
-    command = arena.start(method, path)
+    command = arena.start(method, path, arena.random.choice([None, have_rare_checkpoints]))
     time.sleep(arena.random.uniform(0.2, 1.1) * arena.seconds[method])
     number = arena.random.choice([signal.SIGINT, signal.SIGTERM])
     command.send(number)
@@ -69,6 +71,11 @@ def on_request(arena: Arena) -> Iterator[str | None]:
     problem = problem or completed(arena, method, path)
     yield problem and f"{method}, {number.name}: {problem}"
     shutil.rmtree(path, ignore_errors=True)
+
+
+def have_rare_checkpoints() -> None:
+    """The first and the last of a stage alone, as with a large network and very short epochs."""
+    checkpoint_rhythm._CHEAP, checkpoint_rhythm._REST = 0.0, math.inf
 
 
 def events_of(arena: Arena, method: str) -> int:

@@ -118,10 +118,12 @@ class Arena:
         named = ("--method", method, "--network", subject.network, "--out", path, "--seed", seed)
         return Command(["train", *data, *named, *values, "--quiet"], prepare)
 
-    def go_on(self, method: str, path: Path) -> Command:
+    def go_on(
+        self, method: str, path: Path, prepare: Callable[[], object] | None = None
+    ) -> Command:
         """Continue a run, or begin it where the folder holds none, as a person would."""
         started = (path / "config.json").exists()
-        return resume(path) if started else self.start(method, path)
+        return resume(path, prepare) if started else self.start(method, path, prepare)
 
     def images(self) -> Path:
         """A folder of images."""

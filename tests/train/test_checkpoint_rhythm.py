@@ -1,13 +1,15 @@
 """Checkpoints are not written after every epoch where writing takes longer than an epoch."""
 
 import json
+import os
+import signal
 
 import pytest
 import torch
 
 import crossbias
 from crossbias import TrainConfig
-from crossbias.errors import Interrupted
+from crossbias.errors import Diverged, Interrupted
 from crossbias.methods import ERM
 from crossbias.progress import Progress
 from crossbias.train import loop
@@ -60,8 +62,9 @@ def lines(folder):
 
 @pytest.mark.parametrize(("took", "passed", "due"), [
     (0.05, 0.0, True), (1.0, 8.9, False), (1.0, 9.1, True), (20.0, 100.0, False),
+    (3600.0, 599.0, False), (3600.0, 601.0, True),
 ])  # fmt: skip
-def test_a_tenth_of_the_time_goes_into_checkpoints(took, passed, due):
+def test_a_checkpoint_rests_nine_times_as_long_as_it_took_and_not_forever(took, passed, due):
     times = iter([0.0, took, took + passed])
     rhythm = CheckpointRhythm(clock=lambda: next(times))
     with rhythm.writing():
@@ -94,3 +97,54 @@ def test_a_killed_run_goes_on_from_an_old_checkpoint_to_the_same_bits(
     for name, tensor in undisturbed.network.state_dict().items():
         assert torch.equal(tensor, resumed.network.state_dict()[name]), name
     assert lines(killed) == lines(tmp_path / "undisturbed")
+
+
+def test_a_stop_while_validating_saves_the_epoch(
+    data, validation, network, tmp_path, slow_disk, saved, monkeypatch
+):
+    """Though its checkpoint is not due: the epochs since the last one would be lost."""
+    validate, validated = Run.validate, []
+
+    def stopped(run, network):
+        validated.append(len(validated))
+        if len(validated) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return validate(run, network)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "validate", stopped)
+        with pytest.raises(Interrupted, match=r"after epoch 3, stage 'final'; saved; continue"):
+            fitted(data, network, tmp_path, validation=validation, progress=False)
+    assert saved == [(1, 0), (3, 0)]
+    assert [epoch for _, epoch, _ in lines(tmp_path)] == [1, 2, 3]
+    fitted(data, network, tmp_path, validation=validation, progress=False, resume=True)
+    assert [epoch for _, epoch, _ in lines(tmp_path)] == [1, 2, 3, 4, 5]
+
+
+def test_a_divergence_names_the_epoch_of_the_checkpoint(
+    data, network, tmp_path, slow_disk, monkeypatch
+):
+    check = loop.Training._check_weights
+
+    def bad(training):
+        if training.epoch == 3:
+            raise training._diverged("weights went bad")
+        check(training)
+
+    monkeypatch.setattr(loop.Training, "_check_weights", bad)
+    with pytest.raises(Diverged, match=r"the last good checkpoint, of epoch 1, is .*checkpoint.pt"):
+        fitted(data, network, tmp_path, progress=False)
+
+
+def test_a_stop_that_no_step_heeds_is_heeded_after_the_epoch(data, network, tmp_path, monkeypatch):
+    """Several processes agree after every sixteenth step of an epoch, which may be shorter."""
+    monkeypatch.setattr(Run, "asked_to_stop", lambda run, step: False)
+
+    class Stopped(Progress):
+        def end_epoch(self, record) -> None:
+            if record["epoch"] == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Interrupted, match="stopped on request after epoch 2, stage 'final'; saved"):
+        fitted(data, network, tmp_path, progress=Stopped())
+    assert load_checkpoint(tmp_path / "checkpoint.pt")["epoch"] == 2

@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_REST: Final = 9.0  # times as long as the last one took: a tenth of the time goes into checkpoints
+_REST: Final = 9.0  # times as long as the last one took: that is a tenth of the time
+_LONGEST_REST: Final = 600.0  # seconds, whatever stopped the last one, such as a suspended process
 _CHEAP: Final = 0.1  # seconds that nobody waits for
 
 
 class CheckpointRhythm:
-    """Leaves at least nine tenths of the time to training.
+    """Leaves nine tenths of the time to training, between a stage's first and last checkpoint.
 
     A checkpoint holds a network and its optimizer. With a large network on small data, writing one
-    can take longer than an epoch. A killed process loses an epoch and nine times the writing.
+    can take longer than an epoch. Where writing takes less than a tenth of a second, there is one
+    after every epoch. Else a killed process loses at most an epoch and nine times the writing, and
+    never more than an epoch and ten minutes.
 
     Args:
         clock: Tells the time in seconds.
@@ -32,7 +35,8 @@ class CheckpointRhythm:
 
     def is_due(self) -> bool:
         """Whether the next checkpoint may be written."""
-        return self._took < _CHEAP or self._clock() - self._ended >= _REST * self._took
+        rest = min(_REST * self._took, _LONGEST_REST)
+        return self._took < _CHEAP or self._clock() - self._ended >= rest
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -75,6 +75,7 @@ class Training:
         self.meter, self.pace = Meter(self.epoch_steps), Pace()
         self.rhythm = CheckpointRhythm()
         self.best: dict[str, Any] | None = None
+        self.saved: int | None = None  # finished epochs in the checkpoint
         self.records: list[dict[str, Any]] = []  # what was logged, in this process or before
         self.logged = 0  # lines of the log, of all stages
 
@@ -167,6 +168,8 @@ class Training:
             self._save()
         self.run.progress.end_epoch(record)
         self.run.trackers.epoch(record)
+        if self.epoch < self.epochs and self.run.asked_to_stop_now():
+            self._stop()
 
     def _look(self) -> None:
         """Tell how it goes; with several processes only the end of an epoch judges the losses."""
@@ -200,9 +203,10 @@ class Training:
     def _diverged(self, what: str) -> Diverged:
         folder = self.run.folder
         saved = folder is not None and folder.checkpoint.exists()
+        epoch = f", of epoch {self.saved}," if self.saved else ""
         return Diverged(
             f"{self.method!r} diverged: {what}; "
-            + (f"the last good checkpoint is {folder.checkpoint}" if folder and saved else
+            + (f"the last good checkpoint{epoch} is {folder.checkpoint}" if folder and saved else
                "there is no checkpoint yet")
             + "; try a lower lr or gradient_clip"
         )  # fmt: skip
@@ -219,14 +223,14 @@ class Training:
             self.best = {"value": value, "epoch": self.epoch, "network": copied}
 
     def _stop(self) -> None:
-        """Save in mid-epoch, unless losses or weights went bad, and leave."""
+        """Save, also in mid-epoch, unless losses or weights went bad, and leave."""
         self._check_finite()
         self._check_weights()
         self._save()
         folder = self.run.folder
+        step = f"step {self.step} of epoch {self.epoch + 1}" if self.step else f"epoch {self.epoch}"
         raise Interrupted(
-            f"stopped on request after step {self.step} of epoch {self.epoch + 1}, stage "
-            f"{self.name!r}; "
+            f"stopped on request after {step}, stage {self.name!r}; "
             + (f"saved; continue with: {folder.resume_command()}" if folder is not None else
                "nothing is saved, since the run has no folder")
         )  # fmt: skip
@@ -256,6 +260,7 @@ class Training:
         }
         folder.check_writer()
         save_checkpoint(folder.checkpoint, content)
+        self.saved = self.epoch
 
     def _resume(self) -> None:
         folder, saved = self.run.folder, None
@@ -304,6 +309,7 @@ class Training:
         if saved["best"] is not None:
             check_shapes(self.method.network, saved["best"]["network"], f"{path}: best network")
         self.epoch, self.step, self.best = saved["epoch"], saved["step"], saved["best"]
+        self.saved = self.epoch
         if self.step:  # what an epoch prepares and no checkpoint holds is prepared again
             set_training(self.method)
             self.method.begin_epoch()

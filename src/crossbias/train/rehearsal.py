@@ -106,7 +106,7 @@ class Rehearsal(Run):
     def warn(self, name: str, sentence: str, remedy: str) -> None:
         """Nothing that a few samples show is worth a warning."""
 
-    def _batches(self, data: BiasedDataset, size: int) -> Iterator[Batch]:
+    def _batches(self, data: BiasedDataset, size: int, *, whole: bool = False) -> Iterator[Batch]:
         yield from self.loader(data).batches([torch.arange(min(_SAMPLES, len(data)))])
 
     def _try_step(self, method: Method) -> None:

@@ -419,7 +419,7 @@ class Run:
         sizes = {"num_classes": data.num_classes, "num_biases": data.num_biases}
         counts = torch.zeros((), dtype=torch.int64, device=self.device)
         loss = torch.zeros((), device=self.device)
-        for batch, output in self._outputs(network, data):
+        for batch, output in self._outputs(network, data, whole=True):
             right = output.logits.argmax(1) == batch.target
             counts = counts + count_right(batch.target, batch.bias, right, **sizes)
             loss = loss + F.cross_entropy(output.logits.float(), batch.target, reduction="sum")
@@ -449,6 +449,10 @@ class Run:
         """Whether to stop after this step; several processes agree on one."""
         if self.devices.world > 1 and step % _AGREE_STEPS:
             return False
+        return self.asked_to_stop_now()
+
+    def asked_to_stop_now(self) -> bool:
+        """Whether to stop, where all processes are at the same place."""
         return self.devices.any(self.interrupts.requested is not None)
 
     def batches(self, size: int | None = None) -> Iterator[Batch]:
@@ -459,16 +463,22 @@ class Run:
         """
         return self._batches(self.data, size or self.config.batch_size)
 
-    def _batches(self, data: BiasedDataset, size: int) -> Iterator[Batch]:
+    def _batches(self, data: BiasedDataset, size: int, *, whole: bool = False) -> Iterator[Batch]:
         cut = batches(torch.arange(len(data)), size * self.devices.world)
         for batch in self.loader(data).batches(cut):
-            if self.devices.world == 1 and self.interrupts.requested:
+            if self.devices.world == 1 and self.interrupts.requested and not whole:
                 raise Interrupted(f"stopped on request between two trainings; {self._remedy()}")
             yield batch
 
-    def _outputs(self, network: Network, data: BiasedDataset) -> Iterator[tuple[Batch, Output]]:
-        """Batches and outputs of one pass in evaluation mode, this process's share of them."""
-        found = self._batches(data, self.config.batch_size)
+    def _outputs(
+        self, network: Network, data: BiasedDataset, *, whole: bool = False
+    ) -> Iterator[tuple[Batch, Output]]:
+        """Batches and outputs of one pass in evaluation mode, this process's share of them.
+
+        A request to stop ends the pass unless it has to be whole: a training that has to save the
+        epoch before needs its validation.
+        """
+        found = self._batches(data, self.config.batch_size, whole=whole)
         return evaluation_pass(unwrapped(network), found, self.devices.autocast)
 
     def _placed(self, network: nn.Module | Recipe | Callable[[], nn.Module] | None) -> nn.Module:
