@@ -25,7 +25,7 @@ BAD = {
     ),
     "classes named twice": (GOOD, ["--classes", "ill,ill,well"], "names one twice"),
     "one class": (GOOD.replace("well", "ill"), [], "has 1 class (ill); a classifier needs two"),
-    "no number of a probability": (GOOD.replace(".4", ""), [], "is nan in row 3, which is neither"),
+    "no number of a probability": (GOOD.replace(".4", ""), [], "has no number in row 3; give"),
     "probability above 1": (GOOD.replace(".4", "1.4"), [], "is 1.4 in row 3, which is neither"),
     "probability without a class": (
         GOOD, ["--positive="], "there is no class ''",

@@ -2,6 +2,7 @@
 
 import html
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from PIL import Image
 from crossbias import BiasedDataset
 from crossbias.audit import audit, suspects
 from crossbias.audit.attributes import audit_attributes
+from crossbias.audit.findings import check_folder
 from crossbias.errors import CrossbiasError
 from crossbias.progress import Progress
 from crossbias.verify import Predictions
@@ -274,3 +276,12 @@ def test_the_page_shows_verdict_counts_and_suspects_with_their_files(blank, monk
     assert "Samples by class and <bdi>camera</bdi>" in page
     assert "<strong>No shortcut was found:</strong> none of the" in page
     assert found.verdict.not_tested[0] in page
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_measured(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    with pytest.raises(CrossbiasError, match=r"cannot be written to; choose another folder"):
+        check_folder(tmp_path / "audits" / "mine")
+    check_folder(tmp_path.parent / "elsewhere")

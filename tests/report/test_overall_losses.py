@@ -1,6 +1,7 @@
 """A method that loses accuracy over all samples is named in every form of a comparison."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -111,6 +112,25 @@ def test_a_shift_between_classes_is_told_from_a_loss_in_both(write_run: WriteRun
     (lost,) = losses(runs["erm"], runs["ie"])
     assert "Averaged over the classes, the difference is -10.0 points" in lost
     assert "has learned the classes less well" in lost
+
+
+def test_a_loss_in_the_class_average_that_may_be_chance_is_called_that(
+    write_run: WriteRun,
+) -> None:
+    """Of 2,000 and 20 samples: the few of one class decide about the class average."""
+    two = {"classes": ("Healthy", "COVID-19"), "biases": ("north", "south")}
+    rights = {"erm": (1800, 10), "ie": (1700, 9)}
+    runs = [
+        with_answers(write_run(name, **two, method=name), (2000, 20), right)
+        for name, right in rights.items()
+    ]
+    (note,) = losses(*runs)
+    assert re.search(
+        r"Averaged over the classes, the difference is -5\.0 points \(95% interval -[\d.]+ to "
+        r"\+[\d.]+\), which may be chance: train more seeds of both",
+        note,
+    )
+    assert "learned the classes less well." not in note
 
 
 def test_a_loss_that_may_be_chance_is_called_that(write_run: WriteRun) -> None:

@@ -155,7 +155,7 @@ def test_a_run_can_go_on_after_its_damaged_checkpoint_was_deleted(
     ("change", "message"),
     [
         ({"method": EnD(alpha=0.7)}, r"method alpha = 0.1, not 0.7"),
-        ({"method": ERM()}, "method alpha = 0.1, not None"),
+        ({"method": ERM()}, "method name = 'end', not 'erm'"),
         ({"config": TrainConfig(epochs=9, batch_size=16, device="cpu")}, "train epochs = 2, not 9"),
     ],
 )

@@ -105,6 +105,8 @@ def _of_positive(
     wrong = ~((numbers >= 0) & (numbers <= 1))  # NaN is wrong
     if wrong.any():
         row = int(wrong.argmax())
+        if np.isnan(numbers[row]):
+            raise CrossbiasError(f"{what} has no number in row {row + 1}; give every row a value")
         raise CrossbiasError(
             f"{what} is {numbers[row]:g} in row {row + 1}, which is neither a class "
             f"({listed(names)}) nor a probability from 0 to 1"

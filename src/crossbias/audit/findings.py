@@ -1,5 +1,6 @@
 """Audit: everything that an audit found, and how it is written to a folder."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +110,10 @@ class Audit:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that holds anything but an earlier audit."""
+    """Refuse a folder that holds anything but an earlier audit, or that cannot be written to."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not os.access(there, os.W_OK):
+        raise CrossbiasError(f"{there} cannot be written to; choose another folder for the audit")
     if not folder.exists():
         return
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / FILE).exists()):

@@ -5,7 +5,7 @@ import sys
 
 from crossbias.cli.commands import app
 from crossbias.cli.printing import say
-from crossbias.errors import CrossbiasError, Untrusted
+from crossbias.errors import CrossbiasError, Interrupted, Untrusted
 from crossbias.formatting import visible
 from crossbias.launch import rank
 
@@ -26,3 +26,11 @@ def main() -> None:
             trusting = f": {again}" if isinstance(error, Untrusted) else ""
             say(f"crossbias: {visible(f'{error}{trusting}')}", stderr=True)
         sys.exit(error.exit_code)
+    except SystemExit as ended:
+        if ended.code == Interrupted.exit_code and rank() == 0:  # by Ctrl-C, not after a save
+            say(
+                "crossbias: stopped at once; what was saved before is as it was; a run that was "
+                "begun goes on with: crossbias train --resume --out FOLDER",
+                stderr=True,
+            )
+        raise

@@ -51,15 +51,20 @@ def _sentence(label: str, gains: Mapping[str, Estimate], correction: str) -> str
     )
     if high >= 0:
         return f"{lost} That may be chance: train more seeds of both."
-    averaged = gains["class_averaged"].value
+    averaged, lowest, highest, _ = gains["class_averaged"]
+    lost = f"{lost} Averaged over the classes, the difference is {100 * averaged:+.1f} points"
     if averaged > -_LEAST:
         return (
-            f"{lost} Averaged over the classes, the difference is {100 * averaged:+.1f} points: it "
-            f"answers other classes more often. Judge it by the class average, or keep plain "
-            f"training if accuracy over all samples counts."
+            f"{lost}: it answers other classes more often. Judge it by the class average, or keep "
+            f"plain training if accuracy over all samples counts."
+        )
+    if highest >= 0:
+        return (
+            f"{lost} (95% interval {100 * lowest:+.1f} to {100 * highest:+.1f}), which may be "
+            f"chance: train more seeds of both to tell whether it has learned the classes less "
+            f"well or answers others more often."
         )
     return (
-        f"{lost} Averaged over the classes, the difference is {100 * averaged:+.1f} points: it has "
-        f"learned the classes less well. Keep plain training unless only the groups that it "
-        f"improves count."
+        f"{lost}: it has learned the classes less well. Keep plain training unless only the groups "
+        f"that it improves count."
     )

@@ -73,11 +73,13 @@ def check_same_run(saved: dict[str, Any], own: dict[str, Any], path: Path) -> No
         if saved["data"]["hashes"].get(split) != digest:
             raise CrossbiasError(f"the run in {path} was started with other {split} data")
     for part in _PARTS:
-        for name in sorted({*saved[part], *own[part]} - _MAY_DIFFER):
+        names = {*saved[part], *own[part]} - _MAY_DIFFER
+        for name in sorted(names, key=lambda each: (each != "name", each)):  # it decides the others
             before, now = saved[part].get(name), own[part].get(name)
             if before != now:
+                was, would = ("unset" if value is None else repr(value) for value in (before, now))
                 raise CrossbiasError(
-                    f"the run in {path} was started with {part} {name} = {before!r}, not {now!r}; "
+                    f"the run in {path} was started with {part} {name} = {was}, not {would}; "
                     f"resume it as it was, or start another in a new folder"
                 )
 
