@@ -44,6 +44,17 @@ def with_answers(folder: Path, sizes: tuple[int, int], right: tuple[int, int]) -
     return folder
 
 
+def of_two_classes(
+    write_run: WriteRun, sizes: tuple[int, int], rights: dict[str, tuple[int, int]]
+) -> dict[str, Path]:
+    """Runs by method, each with so many right answers of each class."""
+    two = {"classes": ("Healthy", "COVID-19"), "biases": ("north", "south")}
+    return {
+        name: with_answers(write_run(name, **two, method=name), sizes, right)
+        for name, right in rights.items()
+    }
+
+
 def test_a_loss_is_a_sentence_with_its_paired_interval_everywhere(
     write_run: WriteRun, tmp_path: Path
 ) -> None:
@@ -99,12 +110,8 @@ def test_the_interval_is_corrected_for_the_number_of_rows(write_run: WriteRun) -
 
 def test_a_shift_between_classes_is_told_from_a_loss_in_both(write_run: WriteRun) -> None:
     """Of 2,000 and 400 samples, plain training is right on 90 and 40%."""
-    two = {"classes": ("Healthy", "COVID-19"), "biases": ("north", "south")}
     rights = {"erm": (1800, 160), "pgd": (1500, 340), "ie": (1600, 120)}
-    runs = {
-        name: with_answers(write_run(name, **two, method=name), (2000, 400), right)
-        for name, right in rights.items()
-    }
+    runs = of_two_classes(write_run, (2000, 400), rights)
     (shifted,) = losses(runs["erm"], runs["pgd"])
     assert shifted.startswith("pgd is right on 5.0 points fewer of all samples")
     assert "Averaged over the classes, the difference is +15.0 points" in shifted
@@ -118,13 +125,8 @@ def test_a_loss_in_the_class_average_that_may_be_chance_is_called_that(
     write_run: WriteRun,
 ) -> None:
     """Of 2,000 and 20 samples: the few of one class decide about the class average."""
-    two = {"classes": ("Healthy", "COVID-19"), "biases": ("north", "south")}
-    rights = {"erm": (1800, 10), "ie": (1700, 9)}
-    runs = [
-        with_answers(write_run(name, **two, method=name), (2000, 20), right)
-        for name, right in rights.items()
-    ]
-    (note,) = losses(*runs)
+    runs = of_two_classes(write_run, (2000, 20), {"erm": (1800, 10), "ie": (1700, 9)})
+    (note,) = losses(*runs.values())
     assert re.search(
         r"Averaged over the classes, the difference is -5\.0 points \(95% interval -[\d.]+ to "
         r"\+[\d.]+\), which may be chance: train more seeds of both",
@@ -135,11 +137,6 @@ def test_a_loss_in_the_class_average_that_may_be_chance_is_called_that(
 
 def test_a_loss_that_may_be_chance_is_called_that(write_run: WriteRun) -> None:
     """Seven of 60 samples change: two answers become right, and five wrong."""
-    two = {"classes": ("Healthy", "COVID-19"), "biases": ("north", "south")}
-    rights = {"erm": (20, 20), "ie": (15, 22)}
-    runs = [
-        with_answers(write_run(name, **two, method=name), (30, 30), right)
-        for name, right in rights.items()
-    ]
-    (note,) = losses(*runs)
+    runs = of_two_classes(write_run, (30, 30), {"erm": (20, 20), "ie": (15, 22)})
+    (note,) = losses(*runs.values())
     assert note.endswith("That may be chance: train more seeds of both.")
